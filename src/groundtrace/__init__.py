@@ -1,0 +1,1 @@
+"""Groundedness scores for the traces you already have."""

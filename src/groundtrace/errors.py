@@ -1,0 +1,87 @@
+"""Everything groundtrace raises, grouped by what to do next.
+
+    GroundtraceError
+    ├── PlanError        fix the plan, the command line or the path, then run again
+    ├── PlatformError    wait, or get access; the data is fine
+    └── InvalidVerdict   ask the judge again; the message is written for the judge
+
+Per-item trouble is data (a gap, an unscored card, a counted line), never one of these.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groundtrace.model import Finding
+
+
+class GroundtraceError(Exception):
+    """The root: catch this to catch everything groundtrace raises on purpose."""
+
+
+class PlanError(GroundtraceError):
+    """Something asked for does not exist or makes no sense; says the key, the value and what would be valid.
+
+    >>> print(PlanError("judge", "ofline", "is not installed", valid=["offline", "openai"]))
+    judge: 'ofline' is not installed; did you mean 'offline'? Valid: offline, openai
+    """
+
+    def __init__(self, key: str, value: object, problem: str, *, valid: Iterable[str] = (), hint: str = "") -> None:
+        self.key = key
+        self.value = value
+        self.problem = problem
+        self.valid = tuple(valid)
+        self.hint = hint
+        super().__init__(key, value, problem)
+
+    @property
+    def nearest(self) -> str | None:
+        """The valid value that looks most like the one given, or None."""
+        return next(iter(difflib.get_close_matches(str(self.value), self.valid, n=1, cutoff=0.5)), None)
+
+    def __str__(self) -> str:
+        near = f"; did you mean {self.nearest!r}?" if self.nearest else ""
+        choice = f"{'' if near else ';'} Valid: {', '.join(self.valid)}" if self.valid else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.key}: {self.value!r} {self.problem}{near}{choice}{hint}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class PlatformError(GroundtraceError):
+    """A platform refused or did not answer; `retry_after` is in seconds when it said so."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+class InvalidVerdict(GroundtraceError):
+    """A judge's reply breaks the contract; each fault is one line, `description @ $.path[0].field`.
+
+    `standing` is the finding that may stand if a second reply shows the same kind of fault: set only where
+    the law lets our own figure replace the judge's (a wrong mean, total or label alone).
+    """
+
+    def __init__(self, faults: Iterable[str], *, standing: Finding | None = None) -> None:
+        self.faults = tuple(faults)
+        self.standing = standing
+        super().__init__("\n".join(self.faults))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[GroundtraceError], args: tuple[Any, ...], state: dict[str, Any]) -> GroundtraceError:
+    """Make an error again on the other side of a pickle, whatever its constructor takes."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,696 @@
+"""The values that flow: Trace, Record, Case, Reply, Scorecard, Receipt, and what they are made of.
+
+Everything here is frozen, picklable and JSON both ways (`dump`, `load`). Plain dataclasses carry what platforms and
+judges said, as they said it; pydantic models carry what groundtrace vouches for, and refuse NaN and unknown fields.
+Offsets are code points, end exclusive; times are nanoseconds since 1970 unless a name says otherwise.
+The module is longer than others on purpose: read from top to bottom it is the architecture.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+T = TypeVar("T")
+
+State = Literal["present", "off", "masked", "truncated", "elsewhere"]
+Role = Literal["request", "agent", "generation", "retrieval", "rerank", "tool", "embedding", "other"]
+Target = Literal["root", "answer", "retrieval"]
+Kind = Literal["answer", "summary", "other"]
+Match = Literal["exact", "normalised", "fuzzy", "paraphrase", "absent"]
+Status = Literal["scored", "unscored", "pending_review"]
+JudgeKind = Literal["human", "llm", "offline"]
+DecidedBy = Literal["rule", "cheap", "full", "human"]
+Risk = Literal["normal", "high"]
+RootCause = Literal["retrieval_empty", "retrieval_miss", "generation", "citation", "trace_gap"]
+Priority = Literal["now", "queue"]
+
+NAMESPACE = uuid.UUID("6d1b1f0e-7f3a-5c58-9a54-5f1c0a9d3e77")
+"""All ids groundtrace makes are uuid5 below this one, so writing twice names the same thing twice."""
+
+
+class Value(BaseModel):
+    """A frozen pydantic value: unknown fields, NaN and infinities are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+# --- what platforms say ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """One thing on a platform that feedback can be attached to.
+
+    `keys` holds what the platform's sink needs besides the ids (row id, session id, response id ...).
+    """
+
+    platform: str
+    project: str | None = None
+    trace_id: str = ""
+    span_id: str | None = None
+    keys: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a span noted while it ran."""
+
+    name: str
+    time: int | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Another span that a span points to."""
+
+    trace_id: str
+    span_id: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log record; one that names a span is joined to it."""
+
+    name: str
+    body: Any = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    time: int | None = None
+    trace_id: str = ""
+    span_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span as its platform recorded it; `attributes` is raw, only a convention gives it meaning.
+
+    `status` is "unset", "ok" or "error"; `dropped` counts the attributes a limit evicted.
+    """
+
+    id: str
+    trace_id: str
+    name: str = ""
+    parent_id: str | None = None
+    kind: str = "internal"
+    start: int | None = None
+    end: int | None = None
+    status: str = "unset"
+    status_message: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    links: tuple[Link, ...] = ()
+    logs: tuple[Log, ...] = ()
+    scope: str = ""
+    resource: Mapping[str, Any] = field(default_factory=dict)
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Feedback a user left on a trace; `negative` is the platform's own reading of it."""
+
+    name: str
+    value: float | str | bool | None = None
+    negative: bool = False
+    comment: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """All spans of one trace with the logs beside them; `complete` is False while it may still grow."""
+
+    ref: Ref
+    spans: tuple[Span, ...] = ()
+    logs: tuple[Log, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    complete: bool = True
+    notes: tuple[str, ...] = ()
+    """What the source mended or lost on the way (a dropped duplicate, a torn value), one line each."""
+
+
+# --- what a convention reads from one span ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A text a span holds, the attribute it stands in, and whether it is whole."""
+
+    value: str = ""
+    attribute: str = ""
+    state: State = "present"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A retrieved document as one span tells it; `text` is None where only its id is recorded."""
+
+    text: Said | None = None
+    id: str | None = None
+    score: float | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool call: asked for (`arguments`) and, once run, answered (`result`)."""
+
+    name: str = ""
+    id: str | None = None
+    arguments: Said | None = None
+    result: Said | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation; `documents` are the passages handed over as blocks of their own."""
+
+    role: str
+    text: Said | None = None
+    documents: tuple[Document, ...] = ()
+    tools: tuple[Tool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A structured citation as a provider gave it: cited answer text or offsets, and what it points to.
+
+    `start`/`end` are code points of the answer where the provider gives them; `document` is the position of the
+    cited document among the span's documents, or None where an id or the quoted text must identify it.
+    """
+
+    start: int | None = None
+    end: int | None = None
+    claim: str | None = None
+    document: int | None = None
+    document_id: str | None = None
+    quote: str | None = None
+    attribute: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one convention says one span holds; None means the span does not speak of it.
+
+    `documents=()` means a retrieval was seen and returned nothing. `content` is the state of the span's content as a
+    whole: "off" where the instrumentation was told not to capture it.
+    """
+
+    role: Role
+    query: Said | None = None
+    documents: tuple[Document, ...] | None = None
+    messages: tuple[Message, ...] = ()
+    tool: Tool | None = None
+    output: Said | None = None
+    citations: tuple[Mention, ...] = ()
+    variables: Mapping[str, Said] = field(default_factory=dict)
+    model: str | None = None
+    response_id: str | None = None
+    session: str | None = None
+    user: str | None = None
+    content: State = "present"
+
+
+# --- the record -----------------------------------------------------------------------------------------------------
+
+
+class Passage(Value):
+    """A piece of retrieved text; its id is unique in its record.
+
+    `rank` is its place as the answer's markers count it (from 1), `retrieval_rank` its place as it was retrieved;
+    `target` is the retriever's span and the position there (from 0), where feedback on it can be attached.
+    """
+
+    id: str
+    text: str
+    rank: int = Field(ge=1)
+    retrieval_rank: int | None = None
+    score: float | None = None
+    timestamp: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    target: tuple[Ref, int] | None = None
+
+
+class Citation(Value):
+    """A pointer from the answer to a passage.
+
+    `start`/`end` is the marker's place when it is inline and the cited claim's when it is structured;
+    `passage_id` is None where it points nowhere.
+    """
+
+    marker: str | None = None
+    start: int
+    end: int
+    claim_start: int
+    claim_end: int
+    passage_id: str | None = None
+    origin: Literal["inline", "structured"] = "inline"
+
+
+class Claim(Value):
+    """One factual statement of an answer with the citations that belong to it; `id` is c1, c2 ... in reading order."""
+
+    id: str
+    text: str
+    start: int
+    end: int
+    citations: tuple[Citation, ...] = ()
+
+
+class Turn(Value):
+    """An earlier turn of the conversation."""
+
+    role: str
+    text: str
+
+
+class Gap(Value):
+    """Something a record lacks, why, and the exact setting that would fix it."""
+
+    field: Literal["query", "context", "answer", "citations"]
+    reason: str
+    remedy: str = ""
+
+
+class Origin(Value):
+    """Where a record's field was read: the span and the attribute."""
+
+    field: str
+    span_id: str | None = None
+    attribute: str = ""
+
+
+class Record(Value):
+    """A query, the context retrieved for it, the answer given and the citations in it.
+
+    `context = ()` without a context gap means a retrieval was seen and returned nothing. `kind` "other" means no
+    request or generation was in the trace: shown, never judged.
+    """
+
+    id: str
+    ref: Ref
+    targets: dict[Target, Ref] = Field(default_factory=dict)
+    kind: Kind = "answer"
+    query: str | None = None
+    context: tuple[Passage, ...] = ()
+    answer: str | None = None
+    citations: tuple[Citation, ...] = ()
+    history: tuple[Turn, ...] = ()
+    key_facts: tuple[str, ...] = ()
+    slices: dict[str, str] = Field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    risk: Risk = "normal"
+    signals: tuple[Signal, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    origins: tuple[Origin, ...] = ()
+
+    def passage(self, passage_id: str | None) -> Passage | None:
+        """The passage with this id, or None."""
+        return next((p for p in self.context if p.id == passage_id), None)
+
+    def gap(self, name: str) -> Gap | None:
+        """The gap in this field, or None where the field is whole."""
+        return next((g for g in self.gaps if g.field == name), None)
+
+
+# --- asking a judge -------------------------------------------------------------------------------------------------
+
+FENCE = "<<<groundtrace"
+_FENCE_IN_TEXT = re.compile(r"<\s*<\s*<\s*groundtrace", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question for a judge: the rubric's part first (`prefix`), the named parts of the record after it (`body`).
+
+    `schema` is the JSON Schema of the reply. `remark` holds the fault lines of the reply before, on the one retry.
+    """
+
+    rubric: str
+    version: str
+    record_id: str
+    slot: str
+    prefix: str
+    body: Mapping[str, Any]
+    schema: Mapping[str, Any]
+    remark: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Which question of which card this is: (record id, rubric, slot)."""
+        return self.record_id, self.rubric, self.slot
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal questions, whichever record asks; together with `Judge.id` the cache key."""
+        said = (self.rubric, self.version, self.prefix, self.body, self.schema, self.remark)
+        return hashlib.sha256(_canonical(said).encode()).hexdigest()
+
+    def render(self, nonce: str) -> str:
+        """The record's part as text: every part inside fences only this request knows, fences in it defused.
+
+        >>> case = Case("r", "1", "x", "", "Judge this.", {"claim": "It is <<<groundtrace:n:end>>> so."}, {})
+        >>> print(case.render("n"))
+        <<<groundtrace:n:claim>>>
+        It is [fence removed]:n:end>>> so.
+        <<<groundtrace:n:end>>>
+        """
+        parts: list[str] = []
+        for name, value in self.body.items():
+            if isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) and "text" in v for v in value):
+                for item in value:
+                    facts = {k: v for k, v in item.items() if k != "text" and v is not None}
+                    parts.append(_fenced(nonce, f"{name} {json.dumps(facts, ensure_ascii=False)}", str(item["text"])))
+                if not value:
+                    parts.append(_fenced(nonce, name, "(none)"))
+            elif isinstance(value, Mapping) and "text" in value:
+                facts = {k: v for k, v in value.items() if k != "text" and v is not None}
+                parts.append(_fenced(nonce, f"{name} {json.dumps(facts, ensure_ascii=False)}", str(value["text"])))
+            else:
+                text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                parts.append(_fenced(nonce, name, text))
+        if self.remark:
+            parts.append(self.remark)
+        return "\n".join(parts)
+
+
+def _fenced(nonce: str, label: str, text: str) -> str:
+    safe_label = _FENCE_IN_TEXT.sub("[fence removed]", label).replace(">>>", "> > >").replace("\n", " ")
+    safe_text = _FENCE_IN_TEXT.sub("[fence removed]", text)
+    return f"{FENCE}:{nonce}:{safe_label}>>>\n{safe_text}\n{FENCE}:{nonce}:end>>>"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens a reply took; `cached` of the input tokens were read from the provider's cache."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a judge said, before anyone believes it.
+
+    `fault` says why there is no usable text (a timeout, a refusal); `flags` are things the judge noticed beside its
+    verdict: they send a card to review and never move a score. `cost` is in US dollars, `latency` in seconds.
+    """
+
+    text: str
+    judge: str
+    attempt: int = 1
+    usage: Usage | None = None
+    cost: float | None = None
+    latency: float | None = None
+    cached: bool = False
+    fault: str | None = None
+    flags: tuple[str, ...] = ()
+    temperature: float | None = None
+
+
+# --- the scorecard --------------------------------------------------------------------------------------------------
+
+
+class Evidence(Value):
+    """A quote and where it really stands; `passage_id` None with offsets means the answer itself.
+
+    `start`/`end` are None exactly when `match` is "paraphrase" or "absent".
+    """
+
+    quote: str
+    passage_id: str | None = None
+    start: int | None = None
+    end: int | None = None
+    match: Match = "absent"
+
+    @property
+    def found(self) -> bool:
+        """Whether the quote stands somewhere, word for word or nearly."""
+        return self.start is not None
+
+
+class Score(Value):
+    """One published number with its range; `value` None means it does not apply or was not assessed, never 0."""
+
+    name: str
+    value: float | None
+    low: float
+    high: float
+    label: str | None = None
+    rationale: str = ""
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def unit(self) -> float | None:
+        """The value on 0..1.
+
+        >>> Score(name="source_support", value=4, low=1, high=5).unit
+        0.75
+        """
+        return None if self.value is None else (self.value - self.low) / (self.high - self.low)
+
+
+class Attempt(Value):
+    """One reply as it came, with the fault lines the gate found in it (none: it was accepted)."""
+
+    slot: str
+    attempt: int
+    judge: str
+    text: str
+    faults: tuple[str, ...] = ()
+    cached: bool = False
+    notes: tuple[str, ...] = ()
+    usage: Usage | None = None
+    cost: float | None = None
+    latency: float | None = None
+    source_ids: tuple[str, ...] = ()
+
+
+class Finding(Value):
+    """One case decided, by rule or by verdict; `details` holds the rubric's own fields.
+
+    An unscored finding has no value and says why in `reason`. A scored one may have no single value of its own.
+    """
+
+    slot: str
+    status: Literal["scored", "unscored"] = "scored"
+    decided_by: DecidedBy = "full"
+    value: float | None = None
+    label: str | None = None
+    rationale: str = ""
+    reason: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    confidence: float | None = None
+    flags: tuple[str, ...] = ()
+    details: dict[str, Any] = Field(default_factory=dict)
+
+
+class Review(Value):
+    """Why a person should look at a card, and how soon."""
+
+    reason: str
+    priority: Priority = "queue"
+    note: str = ""
+
+
+_VOLATILE = {"timestamp", "batch_id", "attempts", "content_hash"}
+
+
+class Scorecard(Value):
+    """One record under one rubric: its scores, the findings inside them, and everything needed to trust them.
+
+    `status` is "unscored" (with `reason`) where nothing could be judged and "pending_review" where a person must
+    decide before the scores count. `partial` cards publish what was assessed and leave the headline empty.
+    """
+
+    id: str
+    record_id: str
+    ref: Ref
+    targets: dict[Target, Ref] = Field(default_factory=dict)
+    rubric: str
+    version: str
+    prompt_hash: str = ""
+    judge: str = ""
+    judge_kind: JudgeKind = "llm"
+    temperature: float | None = None
+    timestamp: str = ""
+    batch_id: str = ""
+    risk: Risk = "normal"
+    decided_by: DecidedBy = "full"
+    partial: bool = False
+    calibration: str | None = None
+    confidence: float | None = None
+    root_cause: RootCause | None = None
+    status: Status = "scored"
+    reason: str | None = None
+    scores: tuple[Score, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    review: tuple[Review, ...] = ()
+    flags: tuple[str, ...] = ()
+    refer: tuple[str, ...] = ()
+    """Rubrics this record should also be put to, because of what this card shows."""
+    details: dict[str, Any] = Field(default_factory=dict)
+    limits: str = ""
+    """What this judge is known not to see."""
+    source_ids: tuple[str, ...] = ()
+    slices: dict[str, str] = Field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def headline(self) -> Score | None:
+        """The score named like the rubric, or None where the card has none."""
+        return next((s for s in self.scores if s.name == self.rubric), None)
+
+    @property
+    def content_hash(self) -> str:
+        """The same for the same content, whenever and in whichever batch it was made."""
+        content = self.model_dump(mode="json", exclude=_VOLATILE)
+        return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+    def feedback_id(self, score: str) -> str:
+        """The id this score carries on every platform, in every run."""
+        return str(uuid.uuid5(uuid.UUID(self.id), score))
+
+
+def card_id(ref: Ref, rubric: str) -> str:
+    """The id of the card of one request under one rubric.
+
+    >>> card_id(Ref("otel", trace_id="a", span_id="b"), "source_support") == card_id(
+    ...     Ref("otel", project="x", trace_id="a", span_id="b"), "source_support")
+    True
+    """
+    return str(uuid.uuid5(NAMESPACE, _canonical([ref.platform, ref.trace_id, ref.span_id, rubric])))
+
+
+# --- writing, remembering -------------------------------------------------------------------------------------------
+
+
+class Intent(Value):
+    """A write that is about to leave; told to the memory first."""
+
+    sink: str
+    card_id: str
+    score: str
+    feedback_id: str
+    content_hash: str
+
+
+class Receipt(Value):
+    """What became of one score on one platform."""
+
+    card_id: str
+    score: str
+    state: Literal["written", "unchanged", "kept", "unconfirmed", "failed"]
+    reason: str | None = None
+    feedback_id: str | None = None
+    content_hash: str | None = None
+
+
+class Label(Value):
+    """A person's verdict on a score; `weight` undoes the way the card was picked for review."""
+
+    card_id: str
+    score: str
+    value: float | None = None
+    label: str | None = None
+    who: str = ""
+    when: str = ""
+    why: str = ""
+    weight: float = 1.0
+
+
+class Decision(Value):
+    """What a person decided on a card in review."""
+
+    card_id: str
+    state: Literal["accepted", "corrected", "rejected"]
+    who: str
+    when: str
+    why: str = ""
+    labels: tuple[Label, ...] = ()
+
+
+class Calibration(Value):
+    """How a judge agreed with people on one rubric, and on what."""
+
+    rubric: str
+    version: str
+    judge: str
+    items: int
+    alpha: float | None = None
+    kappa: float | None = None
+    rank_correlation: float | None = None
+    data_hash: str = ""
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A span of time to look at, in nanoseconds since 1970; None is open."""
+
+    since: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing a doctor looked at; `remedy` says what to do when it is not well."""
+
+    name: str
+    well: bool
+    detail: str = ""
+    remedy: str = ""
+
+
+# --- JSON both ways -------------------------------------------------------------------------------------------------
+
+
+def dump(value: object) -> str:
+    """Any value of this module as JSON.
+
+    >>> dump(Ref("otel", trace_id="t"))
+    '{"platform":"otel","project":null,"trace_id":"t","span_id":null,"keys":{}}'
+    """
+    return _adapter(cast("Any", type(value))).dump_json(value).decode()
+
+
+def load(kind: type[T], text: str | bytes) -> T:
+    """The value back from its JSON; a pydantic ValidationError says what does not fit.
+
+    >>> load(Ref, dump(Ref("otel", trace_id="t"))) == Ref("otel", trace_id="t")
+    True
+    """
+    made: T = _adapter(cast("Any", kind)).validate_json(text)
+    return made
+
+
+@functools.cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _canonical(value: object) -> str:
+    """JSON with one spelling: sorted keys, no spaces; lone surrogates escaped."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,185 @@
+"""The five ports and the memory: where other people's systems, vocabularies, rules and judges plug in.
+
+A port is a Protocol of one or two methods that exchange values; `groundtrace.testing` ships the contract test of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    from groundtrace.model import (
+        Case,
+        Check,
+        Finding,
+        Intent,
+        JudgeKind,
+        Label,
+        Reading,
+        Receipt,
+        Record,
+        Ref,
+        Reply,
+        Scorecard,
+        Signal,
+        Span,
+        Trace,
+        Window,
+    )
+
+Choose: TypeAlias = "Callable[[Ref, tuple[Signal, ...]], bool]"
+"""Says whether a trace is looked at; asked before its children are fetched."""
+
+Again: TypeAlias = "Callable[[Case, Reply], Case | None]"
+"""The gate's answer to a reply: None, it is done; or the same case with a remark, to be asked at once."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Pulls traces from where they are kept; knows transport, not vocabulary."""
+
+    platform: str
+
+    def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:
+        """The traces of a window that `choose` picks, each whole; raises PlatformError when the platform does."""
+        ...
+
+    def labels(self, since: int | None = None) -> Iterator[Label]:
+        """What people said on the platform about our scores since then."""
+        ...
+
+    def doctor(self) -> Iterable[Check]:
+        """What is well and what is not between here and the platform."""
+        ...
+
+    def home(self) -> Sink:
+        """The sink that puts feedback back where these traces came from."""
+        ...
+
+    def notes(self) -> tuple[str, ...]:
+        """What could not be read so far, one line each, for the run's report."""
+        ...
+
+
+@runtime_checkable
+class Convention(Protocol):
+    """Knows one vocabulary: looks at one span and says what it holds.
+
+    `marks` are attribute prefixes or scope names; only spans that carry one are shown to it.
+    """
+
+    name: str
+    marks: tuple[str, ...]
+
+    def reading(self, span: Span) -> Reading | None:
+        """What this span holds, or None where it does not speak this vocabulary. Never raises."""
+        ...
+
+
+@runtime_checkable
+class Rubric(Protocol):
+    """Asks and reads, and never calls a judge: all pure."""
+
+    name: str
+    version: str
+    prompt_hash: str
+
+    def schema(self, unassessed: frozenset[str]) -> type[Any]:
+        """The pydantic model a reply must fit, given what the judge declares it can't assess."""
+        ...
+
+    def cases(self, record: Record, unassessed: frozenset[str]) -> Iterable[Case | Finding]:
+        """The questions this record raises; a Finding needs no judge."""
+        ...
+
+    def finding(self, record: Record, case: Case, verdict: Any, unassessed: frozenset[str]) -> Finding:
+        """The verdict, held against the record; raises InvalidVerdict with what the judge must mend."""
+        ...
+
+    def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
+        """The record's card; who judged, when and in which batch is stamped by `evaluate`."""
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Answers cases. `id` names the model and every setting that changes a reply; `limits` what it can't see."""
+
+    id: str
+    kind: JudgeKind
+    limits: str
+
+    def unassessed(self, rubric: str) -> frozenset[str]:
+        """The dimensions of this rubric the judge declares it can't assess."""
+        ...
+
+    def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
+        """Each case with the last reply to it, as they finish; cases are pulled as places come free.
+
+        After every reply `again` is asked: where it returns a case, that case takes the freed place at once.
+        Pulling `cases` and calling `again` is done by one thread at a time. Trouble with one case is a Reply with a
+        `fault`, never an exception.
+        """
+        ...
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Puts scores where people look. "upsert" platforms replace by id; "append" ones skip what is there."""
+
+    name: str
+    updates: Literal["upsert", "append"]
+
+    def write(self, cards: Iterable[Scorecard]) -> Iterable[Receipt]:
+        """Write the cards' scores and say what became of each one. Writing twice changes nothing."""
+        ...
+
+
+@runtime_checkable
+class Memory(Protocol):
+    """Told before anything leaves, asked before anything is done again."""
+
+    def reply(self, judge: str, digest: str) -> Reply | None:
+        """An accepted reply of this judge to an equal question, or None."""
+        ...
+
+    def keep_reply(self, judge: str, digest: str, reply: Reply, faults: tuple[str, ...]) -> None:
+        """Keep a reply before it is used, with the faults the gate found in it."""
+        ...
+
+    def card(self, card_id: str) -> Scorecard | None:
+        """The newest version of a card, or None."""
+        ...
+
+    def keep_card(self, card: Scorecard) -> None:
+        """Keep a card as its newest version."""
+        ...
+
+    def intend(self, intent: Intent) -> Receipt | None:
+        """Note a write before it goes out; the receipt of an equal earlier one, or None."""
+        ...
+
+    def keep_receipt(self, receipt: Receipt) -> None:
+        """Note what became of a write."""
+        ...
+
+    def outbox(self) -> Iterable[Intent]:
+        """The writes that were noted and never confirmed."""
+        ...
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """Take a piece of work for a while; False where another owner holds it."""
+        ...
+
+    def release(self, key: str, owner: str) -> None:
+        """Give a piece of work back."""
+        ...
+
+    def cursor(self, source: str) -> str | None:
+        """How far a source was read."""
+        ...
+
+    def move_cursor(self, source: str, value: str) -> None:
+        """Note how far a source was read."""
+        ...
