@@ -1,0 +1,244 @@
+"""Citations and claims of an answer."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from groundtrace.citations.layout import Span, layout
+from groundtrace.citations.markers import LINK, Index, Marker, find, footnotes
+from groundtrace.citations.statements import Statement, statements
+from groundtrace.model import Citation, Claim, Mention, Passage
+from groundtrace.text import fold
+
+Target = str | None
+
+
+def cite(answer: str, passages: Sequence[Passage], mentions: Sequence[Mention] = ()) -> tuple[Citation, ...]:
+    """The citations of an answer: its marks, resolved by the passages' ranks and ids, and what its provider noted.
+
+    A mark that names several passages gives a citation each, at the same place; what points to no passage has
+    `passage_id` None and is never dropped. A mark with no statement of its own cites an empty one.
+
+    >>> moon = [Passage(id="a", text="", rank=1), Passage(id="b", text="", rank=2)]
+    >>> [(c.marker, c.passage_id, c.claim_end) for c in cite("It is far [1, b]. It is old [7].", moon)]
+    [('[1, b]', 'a', 9), ('[1, b]', 'b', 9), ('[7]', None, 27)]
+    """
+    plan = layout(answer)
+    index = Index(passages)
+    if plan.definitions:
+        index = Index(passages, footnotes(answer, index, plan))
+    noted = _noted(answer, find(answer, index, plan), mentions, index)
+    every = sorted([*noted.marks, *noted.points], key=lambda mark: (mark.start, mark.end))
+    places = [(mark.start, mark.end) for mark in every]
+    owned = _owned(statements(answer, plan, places, [place for place, _ in noted.spans]))
+    inline = set(noted.marks)
+    found: list[Citation] = []
+    for number, mark in enumerate(every):
+        claim = owned.get(number, (mark.start, mark.start))
+        if mark in inline:
+            found += [_inline(mark, claim, target) for target in mark.targets]
+        else:
+            found += [_structured(claim, target, mark.text or None) for target in mark.targets]
+    found += [_structured(place, target) for place, target in noted.spans]
+    return tuple(sorted(found, key=lambda citation: (citation.start, citation.end)))
+
+
+def _inline(mark: Marker, claim: Span, target: Target) -> Citation:
+    return Citation(
+        marker=mark.text,
+        start=mark.start,
+        end=mark.end,
+        claim_start=claim[0],
+        claim_end=claim[1],
+        passage_id=target,
+    )
+
+
+def _structured(claim: Span, target: Target, marker: str | None = None) -> Citation:
+    start, end = claim
+    return Citation(
+        marker=marker,
+        start=start,
+        end=end,
+        claim_start=start,
+        claim_end=end,
+        passage_id=target,
+        origin="structured",
+    )
+
+
+def _owned(stated: Iterable[Statement]) -> dict[int, Span]:
+    """From where to where the statements reach that a mark belongs to."""
+    found: dict[int, Span] = {}
+    for statement in stated:
+        for mark in statement.marks:
+            start, _ = found.get(mark, (statement.start, 0))
+            found[mark] = start, statement.end
+    return found
+
+
+# --- what a provider noted --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Noted:
+    """The answer's own marks, now resolved; points and links a provider put behind claims; the claims it marked."""
+
+    marks: list[Marker]
+    points: list[Marker] = field(default_factory=list)
+    spans: list[tuple[Span, Target]] = field(default_factory=list)
+
+
+def _noted(answer: str, marks: list[Marker], mentions: Iterable[Mention], index: Index) -> _Noted:
+    noted = _Noted(marks)
+    known = {(mark.start, mark.end): mark for mark in marks}
+    starts = [mark.start for mark in marks]
+    pointed: dict[Span, dict[Target, None]] = {}
+    for mention in mentions:
+        target, place = _target(mention, index), _place(answer, mention)
+        at = bisect_right(starts, place[1]) - 1 if place else -1
+        mark = marks[at] if at >= 0 else None
+        if place is None:
+            noted.spans.append(((0, 0), target))
+        elif mark and mark.end > place[0] and not _says_more(answer, place, mark):
+            pointed.setdefault((mark.start, mark.end), {})[target] = None
+        elif place[0] == place[1] or LINK.fullmatch(answer, *place):
+            pointed.setdefault(place, {})[target] = None
+        else:
+            noted.spans.append((place, target))
+    for place, targets in pointed.items():
+        if place not in known:
+            noted.points.append(Marker(*place, answer[slice(*place)], tuple(targets)))
+    noted.marks = [replace(mark, targets=tuple(pointed.get((mark.start, mark.end), mark.targets))) for mark in marks]
+    return noted
+
+
+def _says_more(answer: str, place: Span, mark: Marker) -> bool:
+    """Whether a noted stretch holds words beside the mark."""
+    around = answer[place[0] : mark.start] + answer[mark.end : place[1]]
+    return any(c.isalnum() for c in around)
+
+
+def _place(answer: str, mention: Mention) -> Span | None:
+    """Where a noted claim stands: at its offsets if they quote it, else where its words are."""
+    start, end = mention.start, mention.end if mention.end is not None else mention.start
+    if start is not None and end is not None and 0 <= start <= end <= len(answer):
+        said = answer[start:end]
+        if not mention.claim or said == mention.claim or fold(said).text == fold(mention.claim).text:
+            return _stripped(answer, start, end)
+    if not mention.claim or not mention.claim.strip():
+        return None
+    at = answer.find(mention.claim)
+    if at >= 0:
+        return _stripped(answer, at, at + len(mention.claim))
+    folded, wanted = fold(answer), fold(mention.claim).text
+    at = folded.text.find(wanted) if wanted else -1
+    return folded.span(at, at + len(wanted)) if at >= 0 else None
+
+
+def _stripped(answer: str, start: int, end: int) -> Span:
+    text = answer[start:end]
+    first = start + len(text) - len(text.lstrip())
+    return (first, first + len(text.strip())) if text.strip() else (end, end)
+
+
+def _target(mention: Mention, index: Index) -> Target:
+    """The passage a provider means: by its id or name, by its place if the quote agrees, else by the quote."""
+    named = index.named(mention.document_id)
+    if named:
+        return named
+    place, quote = mention.document, fold(mention.quote or "").text
+    at_place = index.passages[place] if place is not None and 0 <= place < len(index.passages) else None
+    if at_place and (not quote or quote in fold(at_place.text).text):
+        return at_place.id
+    quoted = [passage.id for passage in index.passages if quote and quote in fold(passage.text).text]
+    if len(quoted) == 1:
+        return quoted[0]
+    return at_place.id if at_place else None
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+def claims(answer: str, citations: Sequence[Citation]) -> tuple[Claim, ...]:
+    """What an answer states, each statement with the citations that belong to it; ids c1, c2 ... in reading order.
+
+    A claim runs from the mark before it, or from where its sentence starts, to the mark behind it, or to where the
+    sentence ends; items of lists and rows of tables are sentences of their own. Questions, courtesies, headings and
+    "I don't know" are none. Claims never overlap and hold no mark; their offsets quote the answer.
+
+    >>> answer = "The moonwalk lasted two hours [1], and it was broadcast. I don't know more."
+    >>> [(c.id, c.text, len(c.citations)) for c in claims(answer, cite(answer, []))]
+    [('c1', 'The moonwalk lasted two hours', 1), ('c2', 'it was broadcast.', 0)]
+    """
+    inline = [c for c in citations if c.origin == "inline" and 0 <= c.start < c.end <= len(answer)]
+    noted = [c for c in citations if c.origin == "structured" and 0 <= c.start < c.end <= len(answer)]
+    marks = list(_apart([*((c.start, c.end) for c in inline), *_links(answer, noted)]))
+    stated = [
+        statement
+        for statement in statements(answer, layout(answer), marks, [(c.start, c.end) for c in noted])
+        if statement.kind == "claim"
+    ]
+    by_mark: dict[Span, list[Citation]] = {}
+    for citation in inline:
+        by_mark.setdefault((citation.start, citation.end), []).append(citation)
+    covering = _covering(stated, noted)
+    return tuple(
+        Claim(
+            id=f"c{number}",
+            text=answer[statement.start : statement.end],
+            start=statement.start,
+            end=statement.end,
+            citations=(
+                *(c for mark in statement.marks for c in by_mark.get(marks[mark], ())),
+                *covering.get(number, ()),
+            ),
+        )
+        for number, statement in enumerate(stated, start=1)
+    )
+
+
+def _apart(places: Iterable[Span]) -> Iterator[Span]:
+    end = -1
+    for place in sorted(set(places)):
+        if place[0] >= end:
+            yield place
+            end = place[1]
+
+
+def _links(answer: str, noted: Iterable[Citation]) -> Iterator[Span]:
+    """The links in brackets a provider put right behind what it noted: marks, though they are no citations here."""
+    for end in {citation.end for citation in noted}:
+        at = end
+        while link := LINK.match(answer, at + len(answer[at : at + 8]) - len(answer[at : at + 8].lstrip())):
+            yield link.span()
+            at = link.end()
+
+
+def _covering(stated: Sequence[Statement], noted: Iterable[Citation]) -> Mapping[int, list[Citation]]:
+    """The noted citations that reach into each statement, by its number from 1."""
+    ends = [statement.end for statement in stated]
+    found: dict[int, list[Citation]] = {}
+    for citation in noted:
+        number = bisect_right(ends, citation.start)
+        while number < len(stated) and stated[number].start < citation.end:
+            found.setdefault(number + 1, []).append(citation)
+            number += 1
+    return found
+
+
+def abstention(answer: str) -> Literal["pure", "partial"] | None:
+    """Whether an answer says that it can't answer: "pure" where it claims nothing else, "partial" where it does.
+
+    >>> abstention("I don't know."), abstention("It is far. The documents don't say how far."), abstention("It is far.")
+    ('pure', 'partial', None)
+    """
+    plan = layout(answer)
+    marks = [(mark.start, mark.end) for mark in find(answer, Index(()), plan)]
+    kinds = {statement.kind for statement in statements(answer, plan, marks)}
+    if "silence" not in kinds:
+        return None
+    return "partial" if "claim" in kinds else "pure"

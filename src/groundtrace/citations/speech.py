@@ -1,0 +1,153 @@
+"""How an answer talks about itself: that it can't answer, that the documents don't say, a greeting, an offer.
+
+English only: in other languages such sentences count as statements, except questions.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+
+_WORDS = MappingProxyType(
+    {
+        "I": "i we",  # who speaks
+        "P": "context contexts document documents documentation passage passages sources text texts article articles "
+        "excerpt excerpts snippet snippets transcript references",  # what was retrieved
+        "p": "source content contents material materials result results data files pages records resources knowledge",
+        "N": "no not n't cannot unable nothing none neither never insufficient lack without unsure uncertain unaware "
+        "unclear impossible silent",  # denial
+        "U": "unknown unanswerable unavailable unspecified",
+        "T": "contain provide include specify state address discuss cover give indicate have offer describe explain "
+        "clarify detail disclose list name reveal talk speak refer present show elaborate identify define support "
+        "explicitly directly specifically focus deal relate pertain concern",  # what documents do
+        "K": "know find found determine locate confirm tell verify say see help assist sure certain aware able",
+        "M": "mention indication",  # both done and had
+        "m": "answer reference response",
+        "F": "information details detail info",
+        "S": "mentioned specified stated",  # what is told
+        "D": "available found covered discussed addressed included known listed indicated detailed described present "
+        "contained explained possible clear enough sufficient",
+        "X": "answered answerable determined confirmed verified established",
+        "E": "there",
+        "H": "they it this that question query these",
+        "O": "in from within by based",
+        "A": "about on regarding concerning for",
+        "q": "provided given retrieved supplied search your these following above",  # which documents
+        "": "a am an and any are as at be been being both but can could did do does enough even had has however is of "
+        "or so the their to was were will with would currently fully which relevant",
+    }
+)
+_LETTER = MappingProxyType({word: letter for letter, words in _WORDS.items() for word in words.split()})
+_TOKEN = re.compile(r"n['’]t\b|[^\W_]+?(?=n['’]t\b)|['’](?:m|re|s|d|ve)\b|[^\W_]+|[,;:()]")
+_ABSTAINS = re.compile(
+    r"I[.,TK]{0,2}N[.,T]{0,2}[KTMmFDSqX]"  # I do not know; we were unable to find
+    r"|I[TK]N[.DSq]{0,2}[FM]"  # I have no information
+    r"|(?<!')[PF][^,]{0,6}N[.]?[TMmKF]"  # the documents about it do not mention
+    r"|(?<!')[PF][^,]{0,6}TN[.DSq]{0,3}[FMm]"  # the documents contain no information
+    r"|(?<!')[PF][^,]{0,6}N[DA]"  # the context is not sufficient
+    r"|N[Oq]{0,2}[PF][^,]{0,4}[TMKD]"  # none of the documents mentions; nothing in the context tells
+    r"|HN[.]?T[.DSq]{0,2}[FMm]"  # it does not contain the information
+    r"|EN[.DSqTK]{0,3}(?:[FM]|m$)"  # there is no information
+    r"|EN[^,]{0,10}O[SDq.]{0,2}P"  # there is nothing about it in the context
+    r"|N[.]?[SqDXK][^,]{0,10}O[SDq.]{0,2}[PF]"  # it is not stated in the documents
+    r"|NO[SDq.]{0,2}P,?$"  # it is not in the documents
+    r"|[NU][^,]{0,6}O[SDq.]{0,2}[PF],?$"  # it is unclear from the documents
+    r"|N[Sq],?$"  # the budget is not mentioned
+    r"|^[.]?N[.DSqK]{0,2}[FMm](?:$|.{0,4}[SqDXAO])"  # no information is available
+    r"|^[.]?N[.DSq]{0,2}P.{0,3}[DSqK]"  # no documents were found
+    r"|(?:^|,).{0,2}ND[KMm]"  # it is not possible to determine
+    r"|[HMm].{0,3}NX"  # the question cannot be answered
+    r"|^(?:H?U|N[SqDFX])$"  # unknown; not found
+)
+_ABOUT_DOCUMENTS = re.compile(r"^[,.NA]?[SDq]{0,2}[PFHp][SDq.]{0,2}N?[TMmKA]")
+_REPORTS = re.compile(r"\bthat\b|\d")
+_QUALIFIED = re.compile(r"q([.]?)p")
+_CONTRAST = re.compile(r"[,;]?\s+(?:but|however|though|although|yet|while|whereas)\b,?\s+|;\s+", re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"\n]{0,400}"|“[^“”\n]{0,400}”')
+_QUESTION = re.compile(r"[?？؟][\s\"'”’)\]*_.!]*$")
+_COURTESY = re.compile(
+    r"\W*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening)|sure|certainly|of course|absolutely|definitely"
+    r"|okay?|great|thanks|thank you|you['’]re welcome|no problem|i['’]m sorry|sorry|(?:my )?apologies|i apologi[sz]e"
+    r"|unfortunately|(?:great|good|excellent) question|happy to help)"
+    r"(?:\s(?:there|again|everyone|much|so much|thing|to help|for (?:the|your|any|asking)[^.!?]{0,60}))?\W*",
+    re.IGNORECASE,
+)
+_OFFER = re.compile(
+    r"\W*(?:i hope (?:this|that|it)|let me know|feel free to|please (?:let me|feel free|provide (?:me|more)|share"
+    r"|clarify|rephrase)|if you (?:have|need|would like|['’]d like|want|can|could) (?:\w+ ){0,3}?(?:questions?|help"
+    r"|information|details?|assistance|clarification|documents?|context)|i(?:['’]d| would) be (?:happy|glad)"
+    r"|i can (?:help|assist)|here(?:['’]s| is| are) (?:the answer|what|a summary|my))\b",
+    re.IGNORECASE,
+)
+_ADVICE = re.compile(
+    r"\W*(?:for (?:more|further|additional|detailed|accurate|that)\b|i (?:would )?(?:recommend|suggest|advise)|i['’]d"
+    r" (?:recommend|suggest)|(?:you|it) (?:may|might|could|can|should|would)\b|please\b|try\b|consider\b"
+    r"|to (?:find|get|obtain|answer)\b|additional\b|further\b|more\b)",
+    re.IGNORECASE,
+)
+_LONGEST = 1000  # a sentence that abstains is short; what is longer says more than that
+
+
+def abstains(sentence: str) -> bool:
+    """Whether a sentence says that its speaker can't answer or that the documents don't say.
+
+    >>> abstains("The provided documents do not mention a catering budget."), abstains("It does not orbit the Sun.")
+    (True, False)
+    """
+    return len(sentence) <= _LONGEST and _ABSTAINS.search(_letters(sentence)) is not None
+
+
+def beside_the_point(sentence: str) -> bool:
+    """Whether a sentence beside an abstention only says what the documents are about, or what to do instead.
+
+    >>> beside_the_point("They only discuss the crew."), beside_the_point("You may want to ask NASA.")
+    (True, True)
+    """
+    if _ADVICE.match(sentence):
+        return True
+    return not _REPORTS.search(sentence) and _ABOUT_DOCUMENTS.match(_letters(sentence[:_LONGEST])) is not None
+
+
+def states_nothing(sentence: str) -> bool:
+    """Whether a sentence is no statement by its form: a question, a courtesy, an offer.
+
+    >>> states_nothing("Who was it?"), states_nothing("Sure!"), states_nothing("Sure, it flew.")
+    (True, True, False)
+    """
+    return (
+        _QUESTION.search(sentence[-12:]) is not None
+        or _COURTESY.fullmatch(sentence, 0, _LONGEST) is not None
+        or (len(sentence) <= _LONGEST and _OFFER.match(sentence) is not None)
+    )
+
+
+def contrasts(sentence: str) -> tuple[tuple[int, int], ...]:
+    """The sides of a sentence that turns round: where each starts and ends.
+
+    >>> contrasts("They do not say, but it flew.")
+    ((0, 15), (21, 29))
+    """
+    if len(sentence) > _LONGEST:
+        return ((0, len(sentence)),)
+    turns = [match.span() for match in _CONTRAST.finditer(sentence)]
+    starts, ends = [0, *(end for _, end in turns)], [*(start for start, _ in turns), len(sentence)]
+    return tuple(zip(starts, ends, strict=True))
+
+
+def _letters(sentence: str) -> str:
+    """The sentence with a letter for each word that matters here, a dot for each other, idle words left out.
+
+    >>> _letters("The provided documents do not mention it.")
+    'qPNMH'
+    """
+    plain = _QUOTED.sub(" ", sentence).replace("’", "'")
+    letters = "".join(_letter(word) for word in _TOKEN.findall(plain.lower()))
+    return _QUALIFIED.sub(r"q\1P", letters)
+
+
+def _letter(word: str) -> str:
+    if not word[-1].isalnum():
+        return ","
+    if word.startswith("'"):
+        return "'" if word == "'s" else ""
+    return next((_LETTER[w] for w in (word, word.removesuffix("s"), word.removesuffix("es")) if w in _LETTER), ".")

@@ -1,0 +1,241 @@
+"""An answer cut into statements, each with the marks that belong to it.
+
+A statement runs from the mark before it, or from where its sentence starts, to the mark behind it, or to where the
+sentence ends. Lines of lists and rows of tables are sentences of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from groundtrace.citations.layout import Layout, Span
+from groundtrace.citations.speech import abstains, beside_the_point, contrasts, states_nothing
+from groundtrace.text import sentences
+
+_BETWEEN = re.compile(
+    r"(?:[\s,;:.!?)\]|–—]|-(?!\d))*+"
+    r"(?:(?:and|but|or|nor|yet|so|while|whereas|though|although|plus|as well as|also)\b[\s,]*+)*+",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(r"[\s|]*+")
+_BEHIND = re.compile(r"(?:\((?:see|cf\.?|sources?)[\s:,]*+|[\s,;:(\[|–—-])++$", re.IGNORECASE)
+_LEAD_IN = re.compile(
+    r"\W*+(?:(?:according|to|as|per|in|from|by|based|on|see|cf|also|both|the|stated|reported|noted|shown|mentioned"
+    r"|described|explained|and|or|sources?|documents?|passages?|references?|articles?|contexts?|chunks?|respectively"
+    r"|etc|too)\b\W*+)++",
+    re.IGNORECASE,
+)
+_SOURCES = re.compile(r"\W*(?:sources?|references?|citations?|quellen|fuentes|références)\b", re.IGNORECASE)
+_SIGNS = ("**", "__", "`")
+_GOES_ON = re.compile(r"\s*(?:[,;:]|\s(?:and|but|while|which|who|whereas|or|so|though|although)\b)")
+_OPENS = re.compile(r"(?:^|[,;:.!?\n。]\s*|[\s,;](?:and|but|while|which|who|whereas|or|so|though|although)\s+)$")
+
+
+Kind = Literal["claim", "silence", "talk"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A stretch of the answer and the marks that belong to it, by number.
+
+    It is a "claim", "silence" (it says that something can't be said), or other "talk" that claims nothing.
+    """
+
+    start: int
+    end: int
+    marks: tuple[int, ...] = ()
+    kind: Kind = "claim"
+
+
+_Piece = tuple[int, int, list[int]]
+
+
+@dataclass(slots=True)
+class _Sentence:
+    """A sentence with the marks before it on its line, within it, and behind it up to the next."""
+
+    start: int
+    end: int
+    opening: list[int]
+    inside: list[int]
+    behind: list[int]
+
+
+def statements(answer: str, plan: Layout, marks: Sequence[Span], cited: Iterable[Span] = ()) -> tuple[Statement, ...]:
+    """Cut an answer into statements; `marks` are in order and apart, `cited` is what a provider says is cited.
+
+    >>> from groundtrace.citations.layout import layout
+    >>> text = "It is far [1], and dry. Why? [2] Nobody said."
+    >>> [(text[s.start : s.end], s.marks, s.kind) for s in statements(text, layout(text), [(10, 13), (29, 32)])]
+    [('It is far', (0,), 'claim'), ('dry.', (), 'claim'), ('Why?', (1,), 'talk'), ('Nobody said.', (), 'claim')]
+    """
+    spans = [*marks, *sorted(_cuts(answer, cited))]
+    order = sorted(range(len(spans)), key=lambda number: spans[number])
+    titles = [start for start, _ in plan.titles]
+    found: list[Statement] = []
+    since = 0
+    for sentence in _owning(answer, _sentences(answer, plan, marks), spans, order):
+        at = bisect_right(titles, sentence.start) - 1
+        title = at >= 0 and sentence.start < plan.titles[at][1]
+        pieces, loose = _pieces(answer, sentence, spans)
+        own = [number for number in loose if number < len(marks)]
+        if own and not pieces and found:
+            since = _credit(answer, sentence, found, since, own)
+        kind: Kind = "talk" if states_nothing(answer[sentence.start : sentence.end]) else "claim"
+        for start, end, numbers in pieces:
+            own = [number for number in numbers if number < len(marks)]
+            bare = not own and (title or answer[end : sentence.end].strip(" *_") in (":", "："))
+            found.append(Statement(start, end, tuple(own), "talk" if bare else kind))
+    return tuple(_spoken(answer, found))
+
+
+def _credit(answer: str, sentence: _Sentence, found: list[Statement], since: int, marks: Sequence[int]) -> int:
+    """Give the marks of a sentence that says nothing ("See [1].") to the statement before it.
+
+    A line of its own that names sources is for all statements since the last such line, if they have no marks.
+    """
+    opens_a_line = not answer[answer.rfind("\n", 0, sentence.start) + 1 : sentence.start].strip(" \t*_>-")
+    if not (opens_a_line and _SOURCES.match(answer, sentence.start)):
+        found[-1] = replace(found[-1], marks=(*found[-1].marks, *marks))
+        return since
+    if not any(statement.marks for statement in found[since:]):
+        found[since:] = [replace(statement, marks=tuple(marks)) for statement in found[since:]]
+    return len(found)
+
+
+def _spoken(answer: str, found: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements with those that abstain told apart, and with them what only goes round an abstention."""
+    sides = [(statement, side, quiet) for statement in found for side, quiet in _sides(answer, statement)]
+    some = any(quiet for _, _, quiet in sides)
+    for statement, (start, end), quiet in sides:
+        aside = some and not statement.marks and beside_the_point(answer[start:end])
+        kind: Kind = "silence" if quiet else "talk" if aside or states_nothing(answer[start:end]) else statement.kind
+        yield replace(statement, start=start, end=end, kind=kind)
+
+
+def _sides(answer: str, statement: Statement) -> list[tuple[Span, bool]]:
+    """A statement whole, or, where it abstains in part, its sides, and whether each abstains."""
+    start, end = statement.start, statement.end
+    sides = [(start + a, start + b) for a, b in contrasts(answer[start:end])]
+    quiet = [abstains(answer[a:b]) for a, b in sides]
+    if all(quiet) or not any(quiet):
+        return [((start, end), quiet[0])]
+    places = [(_trimmed(answer, *side), silent) for side, silent in zip(sides, quiet, strict=True)]
+    return [(place, silent) for place, silent in places if place]
+
+
+# --- sentences and the marks they own ---------------------------------------------------------------------------------
+
+
+def _sentences(answer: str, plan: Layout, marks: Sequence[Span]) -> list[Span]:
+    """The sentences of the prose without its marks, as spans of the answer."""
+    gone = [(start, end, "\n") for start, end in plan.set_aside] + [(at, at + 1, " ") for at in plan.wraps]
+    gone += [(_blank_before(answer, start), end, "") for start, end in marks if end > start]
+    kept: list[str] = []
+    places: list[int] = []
+    origins: list[int] = []
+    size = at = 0
+    for start, end, instead in [*sorted(gone), (len(answer), len(answer), "")]:
+        for text, origin in ((answer[at : max(at, start)], at), (instead, start)):
+            if text:
+                kept.append(text)
+                places.append(size)
+                origins.append(origin)
+                size += len(text)
+        at = max(at, end)
+
+    def back(place: int) -> int:
+        piece = bisect_right(places, place) - 1
+        return origins[piece] + place - places[piece]
+
+    return [(back(start), back(end - 1) + 1) for start, end in sentences("".join(kept))]
+
+
+def _blank_before(answer: str, start: int) -> int:
+    """Where the blanks before a mark begin; those that open its line stay."""
+    before = answer[:start] if start < 64 else answer[start - 64 : start]
+    bare = len(before.rstrip(" \t\u00a0"))
+    return start - len(before) + bare if bare and before[bare - 1] != "\n" else start
+
+
+def _owning(answer: str, spans: Sequence[Span], marks: Sequence[Span], order: Sequence[int]) -> Iterator[_Sentence]:
+    """The sentences with their marks: one behind a sentence is its own, one that opens a line the next one's."""
+    ahead = iter([*order, -1])
+    mark = next(ahead)
+    before: _Sentence | None = None
+    for start, end in [*spans, (len(answer), len(answer))]:
+        sentence = _Sentence(start, end, [], [], [])
+        line = answer.rfind("\n", before.end if before else 0, start)
+        while mark >= 0 and marks[mark][0] < start:
+            opens = marks[mark][0] > line and (before is None or line >= 0) and start < end
+            (before.behind if before and not opens else sentence.opening).append(mark)
+            mark = next(ahead)
+        if before:
+            yield before
+        while mark >= 0 and marks[mark][0] < end:
+            sentence.inside.append(mark)
+            mark = next(ahead)
+        before = sentence
+
+
+def _pieces(
+    answer: str, sentence: _Sentence, marks: Sequence[Span]
+) -> tuple[list[tuple[int, int, list[int]]], list[int]]:
+    """The statements of a sentence with their marks, and the marks left where the sentence says nothing."""
+    found: list[_Piece] = []
+    carried = list(sentence.opening)
+    at = sentence.start
+    for mark in [*sentence.inside, None]:
+        start, end = (sentence.end, sentence.end) if mark is None else marks[mark]
+        own = sentence.behind if mark is None else [mark]
+        place = _trimmed(answer, at, start, behind=at > sentence.start)
+        if place is None or _LEAD_IN.fullmatch(answer, *place):
+            (found[-1][2] if found and not carried else carried).extend(own)
+        else:
+            found.append((*place, carried + own))
+            carried = []
+        at = max(at, end)
+    if found and carried:
+        found[-1][2].extend(carried)
+        carried = []
+    return found, carried
+
+
+def _trimmed(answer: str, start: int, end: int, *, behind: bool = False) -> Span | None:
+    """A stretch without what only joins it to the mark before, without loose brackets and signs; None if nothing."""
+    joined = (_BETWEEN if behind else _BEFORE).match(answer, start, end)
+    start = joined.end() if joined else start
+    tail = answer[max(start, end - 40) : end]
+    loose = _BEHIND.search(tail)
+    end -= len(tail) - (loose.start() if loose else len(tail))
+    for sign in _SIGNS:
+        odd = answer.count(sign, start, end) % 2 == 1
+        around = answer.startswith(sign, start, end) and answer.endswith(sign, start, end)
+        if around and end - start > 2 * len(sign) and answer.count(sign, start, end) == 2:
+            start, end = start + len(sign), end - len(sign)
+        elif odd and answer.startswith(sign, start, end):
+            start += len(sign)
+        elif odd and answer.endswith(sign, start, end):
+            end -= len(sign)
+    if answer.startswith("(", start, end) and answer.count("(", start, end) > answer.count(")", start, end):
+        start += 1
+    text = answer[start:end]
+    start += len(text) - len(text.lstrip())
+    end -= len(text) - len(text.rstrip())
+    return (start, end) if any(c.isalnum() for c in text) else None
+
+
+def _cuts(answer: str, cited: Iterable[Span]) -> set[Span]:
+    """Places of no length where a cited stretch begins or ends a clause in the middle of a sentence."""
+    found: set[Span] = set()
+    for start, end in cited:
+        if _OPENS.search(answer[max(0, start - 12) : start]):
+            found.add((start, start))
+            last = end - (len(answer[start:end]) - len(answer[start:end].rstrip(" \t\n,;:")))
+            if _GOES_ON.match(answer, last):
+                found.add((last, last))
+    return found

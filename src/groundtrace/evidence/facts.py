@@ -1,0 +1,160 @@
+"""What texts hold that can be wrong: numbers, dates and names, in any form a reader would accept as the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from groundtrace.lexical import content_words, dates, names, numbers
+from groundtrace.text import fold
+
+_WORD = re.compile(r"\w+")
+_CAPITALISED = re.compile(r"[^\W\d_](?:[\w.'’&]*\w)?")
+_LINKS = frozenset(("a", "an", "and", "at", "by", "de", "for", "in", "of", "on", "or", "the", "to"))
+_LONGEST_SHORT_FORM = 8
+_SAME_WORDS = 0.6
+_OWN_WORDS = 0.5
+
+
+class Facts:
+    """What some texts hold together; each kind of fact is read when it is first asked for."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts = tuple(texts)
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The numbers, those in dates too, in one spelling."""
+        spoken = frozenset(part for date in self.dates for part in components(date))
+        return spoken.union(*(numbers(text) for text in self.texts))
+
+    @cached_property
+    def dates(self) -> frozenset[str]:
+        """The dates in ISO form, as far as they are given."""
+        return frozenset[str]().union(*(dates(text) for text in self.texts))
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of the words that carry meaning."""
+        return frozenset(stem for text in self.texts for stem in content_words(text))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """All words in matching form, dots of initials dropped."""
+        return frozenset(word for text in self.texts for word in _WORD.findall(fold(text).text.replace(".", "")))
+
+    @cached_property
+    def short_forms(self) -> frozenset[str]:
+        """What names in the texts may be shortened to: "nasa" where all four words are written out."""
+        return frozenset(short for text in self.texts for short, _ in spelled_out(text))
+
+    def date(self, date: str) -> bool:
+        """Whether a date is given, or one that says at least as much.
+
+        >>> Facts(["On July 20, 1969"]).date("1969-07"), Facts(["In July 1969"]).date("1969-07-20")
+        (True, False)
+        """
+        return date in self.dates or any(
+            known.endswith(date[1:]) if date.startswith("--") else known.startswith(f"{date}-") for known in self.dates
+        )
+
+    def strange_words(self, name: str) -> tuple[str, ...]:
+        """The words of a name that stand nowhere, neither as they are nor in another form nor as a short form.
+
+        >>> Facts(["The National Aeronautics and Space Administration, Acme's owner"]).strange_words("NASA Acme Corp")
+        ('corp',)
+        """
+        found = []
+        for word in fold(name).text.replace(".", "").split():
+            stems = content_words(word)
+            if not stems or all(stem in self.stems for stem in stems) or word in self.words:
+                continue
+            if word not in self.short_forms:
+                found.append(word)
+        return tuple(found)
+
+
+def components(date: str) -> tuple[str, ...]:
+    """The numbers a date is made of.
+
+    >>> components("1969-07-20"), components("--07-20")
+    (('1969', '7', '20'), ('7', '20'))
+    """
+    return tuple(str(int(part)) for part in date.split("-") if part)
+
+
+def spelled_out(text: str) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Runs of capitalised words and what their initials spell, with and without the small words between them.
+
+    >>> [short for short, words in spelled_out("the World Health Organization")]
+    ['wh', 'who', 'ho']
+    """
+    run: list[str] = []
+    pending: list[str] = []
+    for word in [*_CAPITALISED.findall(text), "."]:
+        if word[0].isupper():
+            run, pending = [*run, *pending, word], []
+        elif run and word in _LINKS and len(pending) < 2:
+            pending.append(word)
+        else:
+            yield from _short_forms(run)
+            run, pending = [], []
+
+
+def _short_forms(run: list[str]) -> Iterable[tuple[str, tuple[str, ...]]]:
+    for first, word in enumerate(run):
+        if word[0].islower():
+            continue
+        full = capitals = ""
+        for last in range(first, min(len(run), first + _LONGEST_SHORT_FORM)):
+            full += run[last][0].casefold()
+            capitals += run[last][0].casefold() if run[last][0].isupper() else ""
+            if last > first and run[last][0].isupper():
+                words = tuple(fold(each).text for each in run[first : last + 1])
+                yield from ((short, words) for short in dict.fromkeys((capitals, full)))
+
+
+def paraphrases(quote: str, text: str) -> bool:
+    """Whether a quote says in other words what a text says: no new number, date or name, and mostly its words.
+
+    >>> text = "Cloud services grew 12% in 2024, driven by Acme."
+    >>> paraphrases("In 2024 the growth of cloud services was driven by Acme", text)
+    True
+    >>> paraphrases("Cloud services grew 13% in 2024", text)
+    False
+    """
+    words = content_words(quote)
+    held = Facts([text])
+    return (
+        bool(words)
+        and sum(word in held.stems for word in words) >= _SAME_WORDS * len(words)
+        and _holds_facts(held, quote)
+    )
+
+
+def carries(claim: str, span: str) -> bool:
+    """Whether a span holds a claim's own facts: all its numbers, dates and names; without any, half of its words.
+
+    >>> carries("Apollo 11 landed on July 20, 1969", "the landing of Apollo 11 on 20 July 1969")
+    True
+    >>> carries("Apollo 11 landed on July 21, 1969", "the landing of Apollo 11 on 20 July 1969")
+    False
+    """
+    if not fold(span).text:
+        return False
+    held = Facts([span])
+    if numbers(claim) or dates(claim) or names(claim):
+        return _holds_facts(held, claim)
+    words = content_words(claim)
+    return bool(words) and sum(word in held.stems for word in words) >= _OWN_WORDS * len(words)
+
+
+def _holds_facts(held: Facts, text: str) -> bool:
+    spoken = dates(text)
+    in_dates = {part for date in spoken for part in components(date)}
+    return (
+        all(held.date(date) for date in spoken)
+        and all(number in held.numbers for number in numbers(text) - in_dates)
+        and not any(held.strange_words(name) for name in names(text))
+    )
