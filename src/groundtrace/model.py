@@ -40,7 +40,7 @@ NAMESPACE = uuid.UUID("6d1b1f0e-7f3a-5c58-9a54-5f1c0a9d3e77")
 class Value(BaseModel):
     """A frozen pydantic value: unknown fields, NaN and infinities are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 # --- what platforms say ---------------------------------------------------------------------------------------------
@@ -144,11 +144,12 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A text a span holds, the attribute it stands in, and whether it is whole."""
+    """A text a span holds, the attribute it stands in, and whether it is whole; `remedy` is the setting to change."""
 
     value: str = ""
     attribute: str = ""
     state: State = "present"
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +165,13 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool call: asked for (`arguments`) and, once run, answered (`result`)."""
+    """A tool call: asked for (`arguments`) and, once run, answered (`result`, with the documents listed in it)."""
 
     name: str = ""
     id: str | None = None
     arguments: Said | None = None
     result: Said | None = None
+    documents: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +205,12 @@ class Mention:
 class Reading:
     """What one convention says one span holds; None means the span does not speak of it.
 
-    `documents=()` means a retrieval was seen and returned nothing. `content` is the state of the span's content as a
-    whole: "off" where the instrumentation was told not to capture it.
+    `query` and `output` are plain texts, unwrapped from whatever held them. `messages` is what a generation was given,
+    `calls` the tools it asked for instead of answering. `documents=()` means a retrieval was seen and returned nothing.
+    `variables` are a prompt's named parts. `content` is the state of the span's content as a whole, `remedy` what to
+    change where it is not there: "off" means the instrumentation was told not to capture it. What runs inside a span
+    that stands `aside` (an evaluator, a guardrail) is no part of the request. `record` is the record itself, where the
+    span holds one ready made.
     """
 
     role: Role
@@ -212,6 +218,7 @@ class Reading:
     documents: tuple[Document, ...] | None = None
     messages: tuple[Message, ...] = ()
     tool: Tool | None = None
+    calls: tuple[Tool, ...] = ()
     output: Said | None = None
     citations: tuple[Mention, ...] = ()
     variables: Mapping[str, Said] = field(default_factory=dict)
@@ -219,7 +226,12 @@ class Reading:
     response_id: str | None = None
     session: str | None = None
     user: str | None = None
+    slices: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
     content: State = "present"
+    remedy: str = ""
+    aside: bool = False
+    record: Record | None = None
 
 
 # --- the record -----------------------------------------------------------------------------------------------------
@@ -228,13 +240,14 @@ class Reading:
 class Passage(Value):
     """A piece of retrieved text; its id is unique in its record.
 
-    `rank` is its place as the answer's markers count it (from 1), `retrieval_rank` its place as it was retrieved;
-    `target` is the retriever's span and the position there (from 0), where feedback on it can be attached.
+    `rank` is its place as the answer's markers count it (from 1, or from 0 where the prompt does), `retrieval_rank` its
+    place as it was retrieved; `target` is the retriever's span and the position there (from 0), where feedback on it
+    can be attached.
     """
 
     id: str
     text: str
-    rank: int = Field(ge=1)
+    rank: int = Field(ge=0)
     retrieval_rank: int | None = None
     score: float | None = None
     timestamp: str | None = None
@@ -592,6 +605,7 @@ class Intent(Value):
 class Receipt(Value):
     """What became of one score on one platform."""
 
+    sink: str = ""
     card_id: str
     score: str
     state: Literal["written", "unchanged", "kept", "unconfirmed", "failed"]

@@ -1,0 +1,479 @@
+"""RAG faithfulness: how an answer deals with what was retrieved for it, on four dimensions. One case a record.
+
+A first pass for quality teams, not the sole arbiter in medicine, law or finance; not for creative work, for
+open-ended text without sources, or for holding back answers while a user waits.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import create_model
+
+from groundtrace.citations import abstention, claims
+from groundtrace.errors import InvalidVerdict
+from groundtrace.evidence import locate, paraphrases
+from groundtrace.model import Case, Evidence, Finding, Record, Review, Score, Scorecard
+from groundtrace.rubrics import law
+
+if TYPE_CHECKING:
+    from groundtrace.model import RootCause
+
+NAME = "rag_faithfulness"
+DIMENSIONS = {
+    "claim_support": "claim_support",
+    "citation_accuracy": "citation_accuracy",
+    "abstention_appropriateness": "abstention",
+    "source_conflict_handling": "source_conflict",
+}
+"""The judge's names and the published ones."""
+
+SEVERITIES = ("minor", "major", "critical")
+"""Mildest first."""
+
+NOT_ASSESSED = "not assessed by this judge"
+
+_RULES = 1
+_UNRESOLVED_AT_MOST = 3
+
+
+class Dimension(law.Verdict):
+    """A dimension that always applies."""
+
+    score: law.Level
+    justification: str
+    evidence_spans: list[str]
+
+
+class OptionalDimension(law.Verdict):
+    """A dimension that may not apply: null, with the reason in its justification."""
+
+    score: law.Level | None
+    justification: str
+    evidence_spans: list[str]
+
+
+class UnsupportedClaim(law.Verdict):
+    """A claim that no passage backs."""
+
+    claim: str
+    closest_retrieved_passage: law.NullableText
+    severity: Literal["critical", "major", "minor"]
+
+
+class HallucinationFlag(law.Verdict):
+    """What kind of fault it is, and where."""
+
+    type: Literal["fabrication", "contradiction", "misattribution", "overgeneralization"]
+    description: str
+    trace_reference: law.NullableText
+
+
+class DimensionScores(law.Verdict):
+    """The four dimensions."""
+
+    claim_support: Dimension
+    citation_accuracy: OptionalDimension
+    abstention_appropriateness: OptionalDimension
+    source_conflict_handling: OptionalDimension
+
+
+class FaithfulnessVerdict(law.Verdict):
+    """The judge's reply on one answer."""
+
+    overall_faithfulness_score: law.Figure
+    dimension_scores: DimensionScores
+    unsupported_claims: list[UnsupportedClaim]
+    hallucination_flags: list[HallucinationFlag]
+
+
+@functools.cache
+def _partial(unassessed: frozenset[str]) -> type[FaithfulnessVerdict]:
+    """The schema of a judge that declares dimensions it can't assess: those may be null."""
+    fields: dict[str, Any] = dict.fromkeys(sorted(unassessed & set(DIMENSIONS)), (OptionalDimension, ...))
+    scores = create_model("DimensionScores", __base__=DimensionScores, **fields)
+    return create_model("FaithfulnessVerdict", __base__=FaithfulnessVerdict, dimension_scores=(scores, ...))
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a user can set; all of it is hashed into the version."""
+
+    review_below: float
+
+
+class RagFaithfulness:
+    """How faithful an answer is to what was retrieved for it: claims, citations, abstention, conflicts, 1 to 5 each.
+
+    Under high risk an overall score below `review_below` sends the card to review and holds it.
+    """
+
+    name = NAME
+
+    def __init__(self, *, review_below: float = 4.0) -> None:
+        self._settings = _Settings(review_below)
+        self._prompt = law.prompt(NAME)
+        self.prompt_hash = law.digest(self._prompt)
+        self.version = law.version(_RULES, self._prompt, FaithfulnessVerdict, asdict(self._settings))
+
+    def schema(self, unassessed: frozenset[str]) -> type[FaithfulnessVerdict]:
+        """The reply: four dimensions, their mean, the unsupported claims and the hallucination flags."""
+        return _partial(unassessed) if unassessed else FaithfulnessVerdict
+
+    def cases(self, record: Record, unassessed: frozenset[str]) -> Iterator[Case | Finding]:
+        """One case; a rule decides where nothing was retrieved and the answer plainly abstains or plainly doesn't."""
+        ended = law.lacking(record, ("query", "context", "answer"))
+        ruled = ended or (None if record.context else _nothing_retrieved(record))
+        if ruled is not None:
+            yield ruled
+            return
+        answer = record.answer or ""
+        passages = []
+        for passage in record.context:
+            shown = {"id": passage.id, "rank": passage.rank, "text": passage.text}
+            passages.append(shown | ({"timestamp": passage.timestamp} if passage.timestamp else {}))
+        stood = (
+            []
+            if record.gap("citations")
+            else [
+                {"marker": c.marker, "passage_id": c.passage_id, "claim": answer[c.claim_start : c.claim_end]}
+                for c in record.citations
+            ]
+        )
+        body = {"query": record.query, "passages": passages, "answer": answer, "citations": stood}
+        unread = _unread(record)
+        if unread:
+            body["not_assessed"] = sorted(unread)
+        schema = self.schema(unassessed).model_json_schema()
+        yield Case(NAME, self.version, record.id, "", self._prompt, body, schema)
+
+    def finding(self, record: Record, case: Case, verdict: FaithfulnessVerdict, unassessed: frozenset[str]) -> Finding:
+        """The answer's finding; faults are unlocated evidence, null rules, and figures that aren't the mean."""
+        scored = {name: getattr(verdict.dimension_scores, name) for name in DIMENSIONS}
+        texts = _texts(record)
+        unassessed |= _unread(record)
+        evidence, dropped = _located(scored, texts)
+        unsupported, unplaced = _unsupported(record, verdict, texts)
+        flagged, unreferred = _flagged(record, verdict, texts)
+        faults = _null_rules(record, scored, unassessed) + _bare(scored, evidence) + _claim_faults(record, verdict)
+        applicable = [dimension.score for dimension in scored.values() if dimension.score is not None]
+        exact = law.mean(applicable) if applicable else None
+        finding = _finding(
+            case.slot,
+            {name: dimension.score for name, dimension in scored.items()},
+            exact,
+            {name: dimension.justification for name, dimension in scored.items()},
+            evidence,
+            unassessed=sorted(unassessed & set(DIMENSIONS)),
+            unsupported_claims=unsupported,
+            severity=_worst(unsupported),
+            hallucination_flags=flagged,
+            evidence_dropped=dropped + unplaced + unreferred,
+        )
+        flags = _abstained(record) + (("evidence_unlocated",) if dropped else ())
+        finding = finding.model_copy(update={"flags": flags})
+        if faults:
+            raise InvalidVerdict(faults)
+        if exact is not None and not law.agrees(verdict.overall_faithfulness_score, exact):
+            raise InvalidVerdict([_wrong_mean(verdict.overall_faithfulness_score, exact)], standing=_corrected(finding))
+        return finding
+
+    def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
+        """The answer's card: the four dimensions, their mean, and who must look at it."""
+        (finding,) = findings
+        if finding.status == "unscored":
+            return law.unscored_card(self, record, findings)
+        values: Mapping[str, int | None] = finding.details["dimensions"]
+        unassessed = set(finding.details["unassessed"])
+        applicable = [value for value in values.values() if value is not None]
+        if not applicable:
+            nothing = law.unscored("nothing_assessed", "no dimension applies that this judge can assess")
+            return law.unscored_card(self, record, (nothing,))
+        exact = law.mean(applicable)
+        partial = bool(unassessed)
+        severity = finding.details["severity"]
+        weak = [name for name, value in values.items() if value is not None and value <= 3]
+        return law.card(
+            self,
+            record,
+            findings,
+            scores=_scores(finding, exact, partial),
+            reviews=self._reviews(record, exact, severity),
+            held="figure_corrected" in finding.flags,
+            flags=finding.flags,
+            partial=partial,
+            root_cause=_cause(record, weak),
+            details={
+                "overall_faithfulness_score": None if partial else law.halves_up(exact, 1),
+                "faithfulness_score": None if partial else law.halves_up((exact - 1) * 25, 1),
+                "severity": None if partial else severity,
+                "worst_unsupported": severity,
+                "justifications": finding.details["justifications"],
+                "dimensions_scored": len(applicable),
+                "abstained": "abstained" in finding.flags,
+                "trend_only": severity == "minor",
+            },
+        )
+
+    def _reviews(self, record: Record, exact: Fraction, severity: str) -> list[Review]:
+        """Critical is looked at now, major is queued, minor only feeds the trend."""
+        reviews = []
+        if severity == "critical":
+            reviews.append(Review(reason="critical_claim", priority="now", note="a critical claim has no support"))
+        elif severity == "major":
+            reviews.append(Review(reason="major_claim", note="a major claim has no support"))
+        if record.risk == "high" and exact < Fraction(str(self._settings.review_below)):
+            reviews.append(Review(reason="low_faithfulness", note=f"overall below {self._settings.review_below}"))
+        return reviews
+
+
+# --- rules that need no judge ---------------------------------------------------------------------------------------
+
+
+def _nothing_retrieved(record: Record) -> Finding | None:
+    """What a retrieval that returned nothing decides by itself; None where it must be asked."""
+    answer = record.answer or ""
+    held_back = abstention(answer)
+    stated = claims(answer, record.citations)
+    if held_back == "pure" and not record.citations:
+        values = {"claim_support": 5, "abstention_appropriateness": 5}
+        why = "the retrieval returned nothing and the answer says that it can't answer"
+    elif held_back is None and stated:
+        values = {"claim_support": 1, "abstention_appropriateness": 1}
+        why = "the retrieval returned nothing, yet the answer states facts"
+    else:
+        return None
+    if record.citations:
+        values["citation_accuracy"] = 1
+    every: dict[str, int | None] = {name: values.get(name) for name in DIMENSIONS}
+    reasons = {name: why if value else f"does not apply: {why}" for name, value in every.items()}
+    quote = locate(answer[:400], {None: answer})
+    evidence = {name: (quote,) for name, value in every.items() if value and quote.found}
+    lost: list[dict[str, Any]] = []
+    if not held_back:
+        lost = [{"claim": c.text, "closest_retrieved_passage": None, "severity": "major"} for c in stated]
+    finding = _finding(
+        "",
+        every,
+        law.mean(values.values()),
+        reasons,
+        evidence,
+        unassessed=[],
+        unsupported_claims=lost,
+        severity=_worst(lost),
+        hallucination_flags=[],
+        evidence_dropped=0,
+    )
+    flags = (*_abstained(record), "retrieval_empty")
+    ruled: dict[str, Any] = {"decided_by": "rule", "confidence": 1.0, "reason": "retrieval_empty", "flags": flags}
+    return finding.model_copy(update=ruled)
+
+
+def _unread(record: Record) -> frozenset[str]:
+    """The dimensions a gap leaves without what they are judged by: citations that could not be read."""
+    return frozenset({"citation_accuracy"}) if record.gap("citations") else frozenset()
+
+
+def _abstained(record: Record) -> tuple[str, ...]:
+    """`abstained` for an answer that makes no factual claim: shown apart from claim-support means."""
+    return ("abstained",) if abstention(record.answer or "") == "pure" else ()
+
+
+# --- what a schema can't say ----------------------------------------------------------------------------------------
+
+
+def _null_rules(record: Record, scored: Mapping[str, Any], unassessed: frozenset[str]) -> list[str]:
+    """Which dimensions may be null, which must be, and how high they may go."""
+    faults = []
+    for name, dimension in scored.items():
+        if dimension.score is None and not dimension.justification.strip():
+            faults.append(f"a null score says why in its justification @ $.dimension_scores.{name}.justification")
+        if name in unassessed and dimension.score is not None:
+            faults.append(f"declared as not assessed, so its score is null @ $.dimension_scores.{name}.score")
+    faults += _citation_rules(record, scored["citation_accuracy"].score, unassessed)
+    support, held_back = scored["claim_support"].score, abstention(record.answer or "")
+    if not record.context and held_back is None and support not in (1, None):
+        faults.append(
+            f"nothing was retrieved and the answer does not abstain, so the score is 1; got {support} "
+            "@ $.dimension_scores.claim_support.score"
+        )
+    null_abstention = scored["abstention_appropriateness"].score is None
+    if null_abstention and "abstention_appropriateness" not in unassessed and (held_back or not record.context):
+        cause = "the answer abstains" if held_back else "nothing was retrieved"
+        faults.append(f"{cause}, so a score from 1 to 5 is due @ $.dimension_scores.abstention_appropriateness.score")
+    return faults
+
+
+def _citation_rules(record: Record, score: int | None, unassessed: frozenset[str]) -> list[str]:
+    at = "@ $.dimension_scores.citation_accuracy.score"
+    if "citation_accuracy" in unassessed:
+        return []
+    if score is None:
+        return [f"the answer has {len(record.citations)} citations, so a score is due {at}"] if record.citations else []
+    if not record.citations:
+        return [f"the answer has no citations, so the score is null; got {score} {at}"]
+    if score > _UNRESOLVED_AT_MOST and any(c.passage_id is None for c in record.citations):
+        return [f"a citation points to no passage, so the score is {_UNRESOLVED_AT_MOST} at most; got {score} {at}"]
+    return []
+
+
+def _claim_faults(record: Record, verdict: FaithfulnessVerdict) -> list[str]:
+    """Where dimensions, unsupported claims and flags contradict each other or the answer."""
+    faults = []
+    dimensions = verdict.dimension_scores
+    if dimensions.claim_support.score == 5 and verdict.unsupported_claims:
+        faults.append("claim_support is 5, so no claim is unsupported @ $.unsupported_claims")
+    misattributed = any(flag.type == "misattribution" for flag in verdict.hallucination_flags)
+    if dimensions.citation_accuracy.score == 5 and misattributed:
+        faults.append("citation_accuracy is 5, so nothing is misattributed @ $.hallucination_flags")
+    answer = record.answer or ""
+    for at, item in enumerate(verdict.unsupported_claims):
+        if not locate(item.claim, {None: answer}).found and not paraphrases(item.claim, answer):
+            faults.append(
+                f"the answer makes no such claim; use its own words; got {item.claim[:120]!r} "
+                f"@ $.unsupported_claims[{at}].claim"
+            )
+    return faults
+
+
+def _wrong_mean(figure: Decimal, exact: Fraction) -> str:
+    right = law.halves_up(exact, 1)
+    return f"the mean of the scored dimensions is {right}; got {figure} @ $.overall_faithfulness_score"
+
+
+def _corrected(finding: Finding) -> Finding:
+    return finding.model_copy(update={"flags": (*finding.flags, "figure_corrected")})
+
+
+# --- what the verdict points at -------------------------------------------------------------------------------------
+
+
+def _texts(record: Record) -> dict[str | None, str]:
+    texts: dict[str | None, str] = {passage.id: passage.text for passage in record.context}
+    return texts | {None: record.answer or ""}
+
+
+def _located(scored: Mapping[str, Any], texts: Mapping[str | None, str]) -> tuple[dict[str, tuple[Evidence, ...]], int]:
+    """The evidence spans that stand somewhere, by dimension, and how many don't."""
+    located = {name: [locate(span, texts) for span in dimension.evidence_spans] for name, dimension in scored.items()}
+    found = {name: tuple(evidence for evidence in spans if evidence.found) for name, spans in located.items()}
+    return found, sum(len(located[name]) - len(found[name]) for name in located)
+
+
+def _bare(scored: Mapping[str, Any], evidence: Mapping[str, tuple[Evidence, ...]]) -> list[str]:
+    """Which scored dimensions rest on no words of the record."""
+    problem = "none of the evidence spans stands in a passage or in the answer; copy them letter for letter"
+    bare = [name for name, dimension in scored.items() if dimension.score is not None and not evidence[name]]
+    return [f"{problem} @ $.dimension_scores.{name}.evidence_spans" for name in bare]
+
+
+def _placed(record: Record, reference: str, texts: Mapping[str | None, str]) -> bool:
+    """Whether a reference is a passage id, a citation marker, or text that stands in the record."""
+    named = {passage.id for passage in record.context} | {c.marker for c in record.citations}
+    bare = reference.strip()
+    return bare in named or bare.strip("[]") in named or f"[{bare}]" in named or locate(bare, texts).found
+
+
+def _unsupported(
+    record: Record, verdict: FaithfulnessVerdict, texts: Mapping[str | None, str]
+) -> tuple[list[dict[str, Any]], int]:
+    """The unsupported claims with their nearest passage where it is one, and how many nearest passages weren't."""
+    rows: list[dict[str, Any]] = []
+    unplaced = 0
+    for item in verdict.unsupported_claims:
+        nearest = item.closest_retrieved_passage
+        if nearest is not None and not _placed(record, nearest, texts):
+            nearest, unplaced = None, unplaced + 1
+        rows.append({"claim": item.claim, "closest_retrieved_passage": nearest, "severity": item.severity})
+    return rows, unplaced
+
+
+def _flagged(
+    record: Record, verdict: FaithfulnessVerdict, texts: Mapping[str | None, str]
+) -> tuple[list[dict[str, Any]], int]:
+    """The hallucination flags with their reference where it stands in the trace, and how many references didn't."""
+    rows: list[dict[str, Any]] = []
+    unreferred = 0
+    for flag in verdict.hallucination_flags:
+        reference = flag.trace_reference
+        if reference is not None and not _placed(record, reference, texts):
+            reference, unreferred = None, unreferred + 1
+        rows.append({"type": flag.type, "description": flag.description, "trace_reference": reference})
+    return rows, unreferred
+
+
+# --- finding and scores ---------------------------------------------------------------------------------------------
+
+
+def _worst(unsupported: Sequence[Mapping[str, Any]]) -> str:
+    """The worst severity, or "none"."""
+    return max((item["severity"] for item in unsupported), key=SEVERITIES.index, default="none")
+
+
+def _finding(
+    slot: str,
+    values: Mapping[str, int | None],
+    exact: Fraction | None,
+    justifications: Mapping[str, str],
+    evidence: Mapping[str, tuple[Evidence, ...]],
+    **details: Any,
+) -> Finding:
+    """The finding of an answer: its dimensions, why, and where; further details by name."""
+    return Finding(
+        slot=slot,
+        value=None if exact is None else law.halves_up(exact, 1),
+        rationale=justifications["claim_support"],
+        evidence=tuple(dict.fromkeys(e for found in evidence.values() for e in found)),
+        details={
+            "dimensions": dict(values),
+            "justifications": dict(justifications),
+            "evidence": {name: [e.model_dump() for e in found] for name, found in evidence.items()},
+            **details,
+        },
+    )
+
+
+def _scores(finding: Finding, exact: Fraction, partial: bool) -> list[Score]:  # noqa: FBT001 - one caller, beside it
+    """The headline or, on a partial card, the mean of what was assessed; then each dimension."""
+    values, reasons = finding.details["dimensions"], finding.details["justifications"]
+    unassessed = finding.details["unassessed"]
+    scored = [name for name, value in values.items() if value is not None]
+    overall = law.halves_up(exact, 1)
+    if partial:
+        told = f"mean of {len(scored)} of {len(DIMENSIONS)} dimensions: {', '.join(DIMENSIONS[n] for n in scored)}"
+        scores = [Score(name=f"{NAME}.assessed", value=overall, low=1, high=5, rationale=told)]
+    else:
+        severity = finding.details["severity"]
+        scores = [
+            Score(name=NAME, value=overall, low=1, high=5, label=severity, rationale=finding.rationale,
+                  evidence=finding.evidence)
+        ]  # fmt: skip
+    for name, published in DIMENSIONS.items():
+        scores.append(
+            Score(
+                name=f"{NAME}.{published}",
+                value=values[name],
+                low=1,
+                high=5,
+                label=None if values[name] is not None else "not_assessed" if name in unassessed else "not_applicable",
+                rationale=reasons[name],
+                evidence=tuple(Evidence(**e) for e in finding.details["evidence"].get(name, ())),
+            )
+        )
+    return scores
+
+
+def _cause(record: Record, weak: Sequence[str]) -> RootCause | None:
+    """Why the card falls short; a citation at fault alone is a citation's fault."""
+    if not weak:
+        return None
+    return law.root_cause(record, citation=list(weak) == ["citation_accuracy"])
+
+
+if __name__ == "__main__":
+    law.show(RagFaithfulness())

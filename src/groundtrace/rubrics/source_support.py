@@ -1,0 +1,497 @@
+"""Source support: how directly each cited passage backs the claim it is cited for. One case a claim-passage pair.
+
+Support is not truth, and this is not for creative work, opinions or tone, nor for filtering what users see as they
+wait; in medicine, law and finance a person decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from groundtrace import lexical
+from groundtrace.citations import claims
+from groundtrace.errors import InvalidVerdict
+from groundtrace.evidence import carries, check_rationale, locate, paraphrases
+from groundtrace.model import Case, Claim, Evidence, Finding, Passage, Record, Review, Score, Scorecard
+from groundtrace.rubrics import law
+
+if TYPE_CHECKING:
+    from groundtrace.model import RootCause
+
+NAME = "source_support"
+LEVELS = {
+    5: "Directly Supports",
+    4: "Strongly Implies",
+    3: "Partially Supports",
+    2: "Weakly Related",
+    1: "No Support / Contradicts",
+}
+SUPPORTED = 4
+"""The lowest score that counts as support."""
+
+_RULES = 1
+_CITES, _MEETS = ">", "~"
+"""What a slot says between claim and passage: c1>p3, claim 1 cites p3; c1~p3, it is only held against it."""
+
+_BACKED = 0.5
+"""Lexical support from which a claim counts as standing in the context, for the root cause alone."""
+
+_SCALE = "1 2 3 4 5 " + " ".join(LEVELS.values())
+_METADATA_SHOWN = ("title", "date", "author", "authority", "publisher", "source", "url", "section")
+
+
+class SupportVerdict(law.Verdict):
+    """The judge's reply on one pair."""
+
+    score: law.Level
+    support_level: Literal[
+        "Directly Supports", "Strongly Implies", "Partially Supports", "Weakly Related", "No Support / Contradicts"
+    ]
+    rationale: str
+    key_evidence: law.NullableText
+    missing_information: law.NullableText
+    confidence: law.Share
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a user can set; all of it is hashed into the version."""
+
+    pairs: Literal["auto", "cited", "all"]
+    candidates: int
+    review_below: int
+    review_confidence: float
+    uncited_cover: float
+
+
+class SourceSupport:
+    """How directly each passage backs the claim that cites it, 1 to 5.
+
+    `pairs`: "auto" puts each cited claim to each passage it cites and, where the answer cites nothing at all, each
+    claim to its `candidates` best passages by overlap; "cited" leaves uncited claims out; "all" takes them in.
+    A pair below `review_below` sends the card to review; under high risk, a score <= 3 or a confidence below
+    `review_confidence` does, and holds it.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        *,
+        pairs: Literal["auto", "cited", "all"] = "auto",
+        candidates: int = 3,
+        review_below: int = 3,
+        review_confidence: float = 0.7,
+    ) -> None:
+        self._settings = _Settings(pairs, candidates, review_below, review_confidence, uncited_cover=0.35)
+        self._prompt = law.prompt(NAME)
+        self.prompt_hash = law.digest(self._prompt)
+        self.version = law.version(_RULES, self._prompt, SupportVerdict, asdict(self._settings))
+
+    def schema(self, unassessed: frozenset[str]) -> type[SupportVerdict]:  # noqa: ARG002 - one field, nothing to leave out
+        """The reply: score, level, rationale, evidence, what is missing, confidence."""
+        return SupportVerdict
+
+    def cases(self, record: Record, unassessed: frozenset[str]) -> Iterator[Case | Finding]:  # noqa: ARG002 - see schema
+        """A case for each pair; a rule decides where there is nothing a judge could read."""
+        ended = law.lacking(record, ("answer", "context"))
+        if ended is not None:
+            yield ended
+            return
+        stated = claims(record.answer or "", record.citations)
+        if not stated:
+            yield law.unscored("no_claims", "the answer states nothing that could be supported")
+            return
+        unread = record.gap("citations") is not None
+        for claim, passage, cited in self._pairs(record, stated):
+            slot = f"{claim.id}{_CITES if cited else _MEETS}{passage.id if passage else ''}"
+            pair = _Pair(slot, claim.id, claim.text, passage.id if passage else None, cited)
+            if passage is None:
+                yield _unsupported(pair, unread=unread)
+            elif not passage.text.strip():
+                yield _ruled(pair, "empty_passage", "insufficient: the passage is empty")
+            else:
+                yield self._case(record, pair, passage)
+
+    def _pairs(self, record: Record, stated: Sequence[Claim]) -> Iterator[tuple[Claim, Passage | None, bool]]:
+        """Which claims are held against which passages: (claim, passage or None, whether it is cited)."""
+        mode = self._settings.pairs
+        uncited_too = mode == "all" or (mode == "auto" and not record.citations)
+        for claim in stated:
+            targets = dict.fromkeys(citation.passage_id for citation in claim.citations)
+            for target in targets:
+                yield claim, record.passage(target), True
+            if targets or not uncited_too:
+                continue
+            if not record.context:
+                yield claim, None, False
+            for passage in _nearest(claim, record.context)[: self._settings.candidates]:
+                yield claim, passage, False
+
+    def _case(self, record: Record, pair: _Pair, passage: Passage) -> Case:
+        body: dict[str, Any] = {"claim": pair.claim, "passage": {"id": passage.id, "text": passage.text}}
+        metadata = _metadata(passage)
+        if metadata:
+            body["metadata"] = metadata
+        schema = SupportVerdict.model_json_schema()
+        return Case(NAME, self.version, record.id, pair.slot, self._prompt, body, schema)
+
+    def finding(
+        self,
+        record: Record,  # noqa: ARG002 - the pair stands in the case
+        case: Case,
+        verdict: SupportVerdict,
+        unassessed: frozenset[str],  # noqa: ARG002 - see schema
+    ) -> Finding:
+        """The pair's finding; faults are a level that isn't the score's, evidence that isn't there, strange facts."""
+        pair = _Pair.of(case)
+        text = str(case.body["passage"]["text"])
+        evidence, faults = _evidence(verdict, str(pair.source_id), text)
+        if (verdict.missing_information is None) != (verdict.score == max(LEVELS)):
+            faults.append(
+                "missing_information is null exactly when the score is 5; "
+                f"got score {verdict.score} @ $.missing_information"
+            )
+        rationale = check_rationale(verdict.rationale, [pair.claim, text, _facts(case.body.get("metadata")), _SCALE])
+        if not verdict.rationale.strip():
+            faults.append("the rationale is empty @ $.rationale")
+        faults += [f"{fault} @ $.rationale" for fault in rationale.faults]
+        precise = evidence is not None and evidence.found and carries(pair.claim, _span(text, evidence))
+        flags = ["rationale_unverified"] if rationale.doubts else []
+        if _misleads(verdict.score, pair.claim, evidence, text, precise=precise):
+            flags.append("misleading_citation")
+        finding = _decided(pair, verdict, evidence, precise=precise, flags=flags, doubts=rationale.doubts)
+        if faults:
+            raise InvalidVerdict(faults)
+        if verdict.support_level != finding.label:
+            standing = finding.model_copy(update={"flags": (*finding.flags, "figure_corrected")})
+            raise InvalidVerdict(
+                [f"score {verdict.score} is {finding.label!r}; got {verdict.support_level!r} @ $.support_level"],
+                standing=standing,
+            )
+        return finding
+
+    def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
+        """The answer's card: mean and minimum over claims, citation precision over cited pairs."""
+        scored = [finding for finding in findings if finding.status == "scored"]
+        if not scored:
+            return law.unscored_card(self, record, findings)
+        best = _best(scored)
+        stated = claims(record.answer or "", record.citations)
+        bare = self._unbacked(record, [claim for claim in stated if not claim.citations], best)
+        flags = _flags(findings, best, bare)
+        return law.card(
+            self,
+            record,
+            findings,
+            scores=_scores(scored, best, stated),
+            reviews=self._reviews(record, scored, flags),
+            held=any("figure_corrected" in f.flags for f in findings),
+            flags=flags,
+            root_cause=_cause(record, scored, best, flags),
+            refer=("rag_faithfulness",) if "red_flag" in flags else (),
+            details=_aggregates(scored, best, stated)
+            | {"claims_uncited_unbacked": [claim.id for claim in bare], "pairs_total": len(findings)},
+        )
+
+    def _unbacked(self, record: Record, uncited: Sequence[Claim], best: Mapping[str, float]) -> list[Claim]:
+        """The uncited claims that no passage supports: by the judge where it was asked, by overlap where not."""
+        passages = lexical.Passages([passage.text for passage in record.context])
+        return [
+            claim
+            for claim in uncited
+            if (
+                best[claim.id] <= 2
+                if claim.id in best
+                else not record.context or lexical.compare(claim.text, passages).score < self._settings.uncited_cover
+            )
+        ]
+
+    def _reviews(self, record: Record, scored: Sequence[Finding], flags: set[str]) -> list[Review]:
+        settings = self._settings
+        reviews = []
+        high = record.risk == "high"
+        bound = 4 if high else settings.review_below
+        low = [finding for finding in scored if (finding.value or 0) < bound]
+        if low:
+            reviews.append(Review(reason="low_support", note=f"{len(low)} of {len(scored)} pairs score below {bound}"))
+        unsure = [f for f in scored if f.confidence is not None and f.confidence < settings.review_confidence]
+        if high and unsure:
+            reviews.append(Review(reason="low_confidence", note=f"{len(unsure)} of {len(scored)} pairs"))
+        if high and "rationale_unverified" in flags:
+            reviews.append(Review(reason="rationale_unverified", note="a rationale names what could not be traced"))
+        if "misleading_citation" in flags:
+            reviews.append(
+                Review(reason="misleading_citation", note="a high score whose quote lacks the claim's facts")
+            )
+        return reviews
+
+
+# --- pieces of a finding --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A claim and the passage it is held against; `source_id` None where there is none."""
+
+    slot: str
+    claim_id: str
+    claim: str
+    source_id: str | None
+    cited: bool
+
+    @classmethod
+    def of(cls, case: Case) -> _Pair:
+        claim_id = re.split(f"[{_CITES}{_MEETS}]", case.slot, maxsplit=1)[0]
+        cited = case.slot[len(claim_id)] == _CITES
+        return cls(case.slot, claim_id, str(case.body["claim"]), str(case.body["passage"]["id"]), cited)
+
+
+def _decided(
+    pair: _Pair,
+    verdict: SupportVerdict,
+    evidence: Evidence | None,
+    *,
+    precise: bool = False,
+    flags: Sequence[str] = (),
+    doubts: Sequence[str] = (),
+) -> Finding:
+    """The finding of a pair: the scoring record, whoever decided it."""
+    level = LEVELS[verdict.score]
+    span = evidence and {
+        "start": evidence.start, "end": evidence.end, "text": evidence.quote, "match": evidence.match,
+    }  # fmt: skip
+    return Finding(
+        slot=pair.slot,
+        value=verdict.score,
+        label=level,
+        rationale=verdict.rationale,
+        evidence=(evidence,) if evidence else (),
+        confidence=verdict.confidence,
+        flags=tuple(flags),
+        details={
+            "claim_id": pair.claim_id,
+            "claim": pair.claim,
+            "source_id": pair.source_id,
+            "cited": pair.cited,
+            "support_score": verdict.score,
+            "support_level": level,
+            "rationale": verdict.rationale,
+            "key_evidence": verdict.key_evidence,
+            "key_evidence_span": span,
+            "missing_information": verdict.missing_information,
+            "confidence": verdict.confidence,
+            "precise": precise,
+            "rationale_doubts": list(doubts),
+        },
+    )
+
+
+def _ruled(pair: _Pair, reason: str, why: str) -> Finding:
+    """Score 1 without a judge, and the reason why."""
+    verdict = SupportVerdict(
+        score=1,
+        support_level="No Support / Contradicts",
+        rationale=why,
+        key_evidence=None,
+        missing_information="a passage that speaks of the claim",
+        confidence=1.0,
+    )
+    return _decided(pair, verdict, None).model_copy(update={"decided_by": "rule", "reason": reason})
+
+
+def _unsupported(pair: _Pair, *, unread: bool) -> Finding:
+    """The rule for a claim without a passage to hold it against."""
+    if not pair.cited:
+        return _ruled(pair, "nothing_retrieved", "insufficient: the retrieval returned nothing")
+    if unread:
+        why = "the citation can't be resolved: citations were not read"
+        return law.unscored("citations_gap", why, slot=pair.slot)
+    return _ruled(pair, "unresolved_citation", "the citation points to no retrieved passage")
+
+
+def _nearest(claim: Claim, passages: Sequence[Passage]) -> list[Passage]:
+    """The passages by how many of the claim's words they hold, most first."""
+    return sorted(passages, key=lambda passage: (-lexical.overlap(claim.text, passage.text), passage.rank))
+
+
+def _facts(metadata: object) -> str:
+    """Metadata as text to look facts up in."""
+    if not isinstance(metadata, Mapping):
+        return ""
+    return "\n".join(str(value) for value in metadata.values())
+
+
+def _metadata(passage: Passage) -> dict[str, str]:
+    """What is known of the passage and helps to judge it; never everything a platform happened to store."""
+    shown = {key: str(passage.metadata[key]) for key in _METADATA_SHOWN if passage.metadata.get(key)}
+    if passage.timestamp:
+        shown.setdefault("date", passage.timestamp)
+    return shown
+
+
+def _evidence(verdict: SupportVerdict, passage_id: str, text: str) -> tuple[Evidence | None, list[str]]:
+    """Where the key evidence stands, and what is wrong with it."""
+    quote = verdict.key_evidence
+    needed = verdict.score > 2
+    if quote is None:
+        return None, ["key_evidence is required for scores 3 to 5 @ $.key_evidence"] if needed else []
+    evidence = locate(quote, {passage_id: text})
+    if evidence.found or not needed:
+        return evidence if evidence.found else None, []
+    if paraphrases(quote, text):
+        return evidence.model_copy(update={"passage_id": passage_id, "match": "paraphrase"}), []
+    problem = "key_evidence stands nowhere in the passage and is no paraphrase of it; copy the passage's own words"
+    return None, [f"{problem}; got {quote[:120]!r} @ $.key_evidence"]
+
+
+def _span(text: str, evidence: Evidence) -> str:
+    return text[evidence.start : evidence.end]
+
+
+def _worked_out(claim: str, span: str) -> bool:
+    """Whether every number of the claim stands in the span or is worked out from two that do."""
+    given = lexical.numbers(span)
+    missing = lexical.numbers(claim) - given
+    return bool(missing) and all(lexical.derivable(number, given) for number in missing)
+
+
+def _misleads(score: int, claim: str, evidence: Evidence | None, text: str, *, precise: bool) -> bool:
+    """Whether a high score rests on a span without the claim's facts; figures worked out at level 4 are exempt."""
+    if score < SUPPORTED or precise or evidence is None or not evidence.found:
+        return False
+    return not (score == SUPPORTED and _worked_out(claim, _span(text, evidence)))
+
+
+# --- aggregates -----------------------------------------------------------------------------------------------------
+
+
+def _best(scored: Iterable[Finding]) -> dict[str, float]:
+    """Each claim's best passage."""
+    best: dict[str, float] = {}
+    for finding in scored:
+        claim = finding.details["claim_id"]
+        best[claim] = max(best.get(claim, 0), finding.value or 0)
+    return best
+
+
+def _flags(findings: Sequence[Finding], best: Mapping[str, float], bare: Sequence[Claim]) -> set[str]:
+    """What the findings were flagged with, and what the card as a whole shows."""
+    flags = {flag for finding in findings for flag in finding.flags}
+    if any(finding.status == "unscored" for finding in findings):
+        flags.add("partly_unscored")
+    if any(claim.id not in best for claim in bare):
+        flags.add("uncited_unbacked")
+    lonely = any(
+        value <= 2 and len(best) > 1 and law.mean(v for other, v in best.items() if other != claim) >= SUPPORTED
+        for claim, value in best.items()
+    )
+    if lonely or bare:
+        flags.add("red_flag")
+    return flags
+
+
+def _scores(scored: Sequence[Finding], best: Mapping[str, float], stated: Sequence[Claim]) -> list[Score]:
+    """Mean and minimum over claims, citation precision over cited pairs."""
+    exact, lowest = law.mean(best.values()), min(best.values())
+    weakest = min(scored, key=lambda f: (best[f.details["claim_id"]], f.slot))
+    cited = [finding for finding in scored if finding.details["cited"]]
+    precise = sum((f.value or 0) >= SUPPORTED and f.details["precise"] for f in cited)
+    return [
+        Score(
+            name=NAME,
+            value=law.halves_up(exact, 2),
+            low=1,
+            high=5,
+            label=LEVELS[int(law.halves_up(exact, 0))],
+            rationale=_told(best, stated),
+            evidence=weakest.evidence,
+        ),
+        Score(
+            name=f"{NAME}.min",
+            value=lowest,
+            low=1,
+            high=5,
+            label=LEVELS[int(lowest)],
+            rationale=f"{weakest.details['claim']!r}: {weakest.rationale}",
+            evidence=weakest.evidence,
+        ),
+        Score(
+            name=f"{NAME}.citation_precision",
+            value=law.halves_up(Fraction(precise, len(cited)), 4) if cited else None,
+            low=0,
+            high=1,
+            label=None if cited else "not_applicable",
+            rationale=f"{precise} of {len(cited)} cited pairs" if cited else "the answer cites nothing",
+        ),
+    ]
+
+
+def _aggregates(scored: Sequence[Finding], best: Mapping[str, float], stated: Sequence[Claim]) -> dict[str, Any]:
+    """Per claim, per source and per answer: mean, minimum and the share that is supported."""
+    return {
+        "claims": [_claim_row(claim, best) for claim in stated],
+        "sources": _sources(scored),
+        **_spread(list(best.values())),
+        "claims_total": len(stated),
+        "claims_scored": len(best),
+        "claims_uncited": sum(not claim.citations for claim in stated),
+        "pairs_scored": len(scored),
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    return {
+        "mean": law.halves_up(law.mean(values), 4),
+        "minimum": min(values),
+        "share_supported": law.halves_up(law.mean([value >= SUPPORTED for value in values]), 4),
+    }
+
+
+def _told(best: Mapping[str, float], stated: Sequence[Claim]) -> str:
+    backed = sum(value >= SUPPORTED for value in best.values())
+    left = len(stated) - len(best)
+    return f"{backed} of {len(best)} claims supported" + (f"; {left} uncited or unscored, not counted" if left else "")
+
+
+def _claim_row(claim: Claim, best: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        "claim_id": claim.id,
+        "text": claim.text,
+        "start": claim.start,
+        "end": claim.end,
+        "cited": bool(claim.citations),
+        "score": best.get(claim.id),
+    }
+
+
+def _sources(scored: Iterable[Finding]) -> dict[str, dict[str, float]]:
+    """Per source: how many pairs, their mean, the lowest, the share that is supported."""
+    by_source: dict[str, list[float]] = {}
+    for finding in scored:
+        if finding.details["source_id"] is not None:
+            by_source.setdefault(finding.details["source_id"], []).append(finding.value or 0)
+    return {source: {"pairs": len(values), **_spread(values)} for source, values in by_source.items()}
+
+
+def _cause(record: Record, scored: Sequence[Finding], best: Mapping[str, float], flags: set[str]) -> RootCause | None:
+    """Why the card falls short; None where it doesn't."""
+    weak = [finding for finding in scored if best[finding.details["claim_id"]] < SUPPORTED]
+    if not weak and not flags & {"red_flag", "misleading_citation"}:
+        return None
+    if not weak:
+        return law.root_cause(record, citation="misleading_citation" in flags)
+    passages = lexical.Passages([passage.text for passage in record.context])
+    elsewhere = all(
+        finding.details["cited"] and lexical.compare(finding.details["claim"], passages).score >= _BACKED
+        for finding in weak
+    )
+    return law.root_cause(record, citation=bool(record.context) and elsewhere)
+
+
+if __name__ == "__main__":
+    law.show(SourceSupport())
