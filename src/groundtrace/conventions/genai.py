@@ -1,0 +1,217 @@
+"""OpenTelemetry GenAI, the semantic conventions' `gen_ai.*`: on the span, or in the log record beside it.
+
+Source: semantic-conventions v1.41 (docs/gen-ai) and what opentelemetry-instrumentation-genai-*, openai-v2, logfire,
+pydantic-ai and Google ADK really write. The content of a call stands in attributes of the span, in a log record
+`gen_ai.client.inference.operation.details`, or nowhere, as a setting has it. Retrieval spans hold ids, seldom texts;
+citations are not part of the conventions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from groundtrace.conventions.messages import last_user_text, message, messages, question, tool_result
+from groundtrace.conventions.shapes import decode, documents, said, text
+from groundtrace.model import Document, Message, Reading, Role, Said, Span, State, Tool
+
+_ROLES: Mapping[str, Role] = {
+    "chat": "generation",
+    "generate_content": "generation",
+    "text_completion": "generation",
+    "embeddings": "embedding",
+    "retrieval": "retrieval",
+    "search_memory": "retrieval",
+    "execute_tool": "tool",
+    "invoke_agent": "agent",
+    "invoke_workflow": "request",
+}
+_DETAILS = "gen_ai.client.inference.operation.details"
+_SPOKEN = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+_CHOICE = "gen_ai.choice"
+_VARIABLE = "gen_ai.prompt.variable."
+_OTHER_DIALECTS = ("gen_ai.prompt", "gen_ai.completion")
+_INPUT, _OUTPUT, _SYSTEM = "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions"
+_QUERY, _FOUND = "gen_ai.retrieval.query.text", "gen_ai.retrieval.documents"
+_ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
+_MARKS_OF_A_ROLE: tuple[tuple[str, Role], ...] = (
+    (_INPUT, "generation"),
+    (_OUTPUT, "generation"),
+    (_QUERY, "retrieval"),
+    (_FOUND, "retrieval"),
+    (_RESULT, "tool"),
+)
+
+_CAPTURE = (
+    "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
+    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
+)
+_LOGS_TOO = "; with EVENT_ONLY the content is in the logs: put them beside the traces as NAME.logs.jsonl"
+_REMEDIES = (
+    ("gcp.vertex.agent", "Google ADK writes content to the logs: put them beside the traces as NAME.logs.jsonl"),
+    ("pydantic-ai", "use InstrumentationSettings(include_content=True)"),
+    ("com.anthropic.sdk.python", "this SDK span holds no content: add an instrumentor for the anthropic package"),
+    ("logfire", "do not scrub or exclude message content in the logfire settings"),
+)
+
+
+class GenAI:
+    """Reads one span of any instrumentation that follows the GenAI conventions, with the logs joined to it."""
+
+    name = "genai"
+    marks = ("gen_ai.",)
+
+    def reading(self, span: Span) -> Reading | None:
+        """What the span and its logs hold; None where the conventions give them no meaning."""
+        held, places = _held(span)
+        role = _role(held)
+        facts: dict[str, Any] = {
+            "session": text(held.get("gen_ai.conversation.id")),
+            "user": text(held.get("user.id")),
+            "model": text(held.get("gen_ai.response.model")) or text(held.get("gen_ai.request.model")),
+            "response_id": text(held.get("gen_ai.response.id")),
+            "slices": {"knowledge_base": base} if (base := text(held.get("gen_ai.data_source.id"))) else {},
+        }
+        if role is None:
+            return Reading("other", session=facts["session"], user=facts["user"]) if facts["session"] else None
+        if role == "retrieval":
+            return _retrieval(held, places, facts)
+        if role == "tool":
+            return _tool(held, places, facts)
+        if role in {"generation", "agent", "request"}:
+            return _conversation(role, span, held, places, facts)
+        return Reading(role, aside=held.get("gen_ai.operation.name") == "evaluation", **facts)
+
+
+def _held(span: Span) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """The span's attributes with what its events and logs add, and for these the place they stand in."""
+    extra: dict[str, Any] = {}
+    spoken: list[Mapping[str, Any]] = []
+    chosen: list[Mapping[str, Any]] = []
+    notes = [(log.name or str(log.attributes.get("event.name")), log.body, log.attributes) for log in span.logs]
+    for name, body, attributes in [*notes, *((e.name, None, e.attributes) for e in span.events)]:
+        told = body if isinstance(body, Mapping) else attributes
+        if name == _DETAILS:
+            extra.update(attributes)
+            extra.update({k: v for k, v in told.items() if str(k).startswith("gen_ai.")})
+        elif name in _SPOKEN and (told.get("content") or told.get("tool_calls")):
+            spoken.append({"role": _SPOKEN[name], **told})
+        elif name == _CHOICE and isinstance(message := told.get("message"), Mapping):
+            chosen.append({"role": "assistant", **message})
+    # An event a message, the form before v1.37: one that names no content says only that there was a message.
+    if any(m.get("content") or m.get("tool_calls") for m in (*spoken, *chosen)):
+        extra.setdefault(_INPUT, spoken)
+        extra.setdefault(_OUTPUT, chosen)
+    if not extra:
+        return span.attributes, {}
+    places = {k: f"logs: {k}" for k in extra if k not in span.attributes}
+    return {**extra, **span.attributes}, places
+
+
+def _role(held: Mapping[str, Any]) -> Role | None:
+    named = held.get("gen_ai.operation.name")
+    old = any(k.startswith(_OTHER_DIALECTS) and not k.startswith(_VARIABLE) for k in held)
+    if old and not {_INPUT, _OUTPUT} & held.keys():
+        return None
+    if isinstance(named, str) and named in _ROLES:
+        return _ROLES[named]
+    guess = next((role for mark, role in _MARKS_OF_A_ROLE if mark in held), None)
+    return guess or ("other" if isinstance(named, str) and named else None)
+
+
+# --- by operation -----------------------------------------------------------------------------------------------------
+
+
+def _conversation(
+    role: Role, span: Span, held: Mapping[str, Any], places: Mapping[str, str], facts: Mapping[str, Any]
+) -> Reading:
+    """A call, an agent or a workflow: what it was given, and what it said last."""
+    given, told = held.get(_INPUT), held.get(_OUTPUT)
+    input_place, output_place = places.get(_INPUT, _INPUT), places.get(_OUTPUT, _OUTPUT)
+    spoken = (*_system(held.get(_SYSTEM), places.get(_SYSTEM, _SYSTEM)), *messages(given, input_place))
+    answered = messages(told, output_place)
+    query = _cut(given, input_place)
+    if query is None and role != "generation" and (last := last_user_text(spoken)) is not None:
+        query = said(question(last.value), input_place)
+    content, remedy = _content(role, span, held)
+    searched = [d for m in answered for d in m.documents]
+    return Reading(
+        role,
+        query=query if role != "generation" else None,
+        documents=tuple(searched) if searched else None,
+        messages=(Message("user", query),) if _cut(given, input_place) else spoken if role == "generation" else (),
+        calls=tuple(t for m in answered for t in m.tools if t.arguments is not None),
+        output=_cut(told, output_place) or _answer(answered, held),
+        variables=_variables(held, places),
+        content=content,
+        remedy=remedy,
+        **facts,
+    )
+
+
+def _answer(answered: tuple[Message, ...], held: Mapping[str, Any]) -> Said | None:
+    """The text of the reply: the last message's, or the first choice's where there are several."""
+    texts = [m.text for m in answered if m.text is not None and m.role == "assistant"]
+    if not texts:
+        return None
+    return texts[0] if held.get("gen_ai.request.choice.count") not in {None, 1} else texts[-1]
+
+
+def _content(role: Role, span: Span, held: Mapping[str, Any]) -> tuple[State, str]:
+    """Whether the content of a call was kept at all, and what to change where it was not."""
+    if role != "generation" or _INPUT in held or _OUTPUT in held:
+        return "present", ""
+    if f"{_INPUT}_ref" in held or f"{_OUTPUT}_ref" in held:
+        return "elsewhere", "the content was uploaded elsewhere: unset OTEL_INSTRUMENTATION_GENAI_COMPLETION_HOOK"
+    known = next((remedy for scope, remedy in _REMEDIES if span.scope.startswith(scope)), None)
+    if span.logs:
+        return "off", known or _CAPTURE
+    return ("elsewhere", known) if known and "logs" in known else ("off", known or _CAPTURE + _LOGS_TOO)
+
+
+def _retrieval(held: Mapping[str, Any], places: Mapping[str, str], facts: Mapping[str, Any]) -> Reading:
+    place = places.get(_FOUND, _FOUND)
+    found = documents(held.get(_FOUND), place)
+    cut = found is None and _cut(held.get(_FOUND), place)
+    return Reading(
+        "retrieval",
+        query=said(held.get(_QUERY), places.get(_QUERY, _QUERY)),
+        documents=(Document(cut),) if cut else found,
+        remedy=_CAPTURE if found is None else "",
+        **facts,
+    )
+
+
+def _tool(held: Mapping[str, Any], places: Mapping[str, str], facts: Mapping[str, Any]) -> Reading:
+    asked, place = held.get(_ARGUMENTS), places.get(_ARGUMENTS, _ARGUMENTS)
+    words, found = tool_result(held.get(_RESULT), places.get(_RESULT, _RESULT))
+    tool = Tool(
+        text(held.get("gen_ai.tool.name")) or "",
+        text(held.get("gen_ai.tool.call.id")),
+        said(asked, place),
+        _cut(held.get(_RESULT), places.get(_RESULT, _RESULT)) or said(words, places.get(_RESULT, _RESULT)),
+        found,
+    )
+    return Reading("tool", query=said(question(asked), place), tool=tool, **facts)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _cut(value: Any, place: str) -> Said | None:
+    """What a limit left of a JSON value that breaks off."""
+    return Said(str(value), place, "truncated") if decode(value).cut else None
+
+
+def _system(value: Any, place: str) -> tuple[Message, ...]:
+    """The system instructions, a list of text parts, as the first message."""
+    parts = decode(value).value
+    if isinstance(parts, str):
+        parts = [parts]
+    told = message({"role": "system", "parts": parts}, place) if isinstance(parts, list) and parts else None
+    return (told,) if told is not None else ()
+
+
+def _variables(held: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Said]:
+    named = {k[len(_VARIABLE) :]: said(v, places.get(k, k)) for k, v in held.items() if k.startswith(_VARIABLE)}
+    return {name: words for name, words in named.items() if words is not None}

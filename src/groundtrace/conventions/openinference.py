@@ -1,0 +1,315 @@
+"""OpenInference, the vocabulary of Arize's instrumentors: `openinference.span.kind`, `input.value`, `llm.*`, ...
+
+Source: the OpenInference specification, `spec/semantic_conventions.md`; what the instrumentors really write was read
+from captured traces of LangChain, LangGraph, LlamaIndex, Haystack, DSPy, pydantic-ai and the OpenAI and Anthropic SDKs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from groundtrace.conventions.messages import message, messages, question, reply, tool_result
+from groundtrace.conventions.shapes import (
+    Decoded,
+    decode,
+    documents,
+    id_and_time,
+    is_masked,
+    listed,
+    mention,
+    mentions,
+    number,
+    said,
+    text,
+)
+from groundtrace.model import Document, Mention, Message, Reading, Role, Said, Span, Tool
+
+_ROLES: Mapping[str, Role] = {
+    "LLM": "generation",
+    "EMBEDDING": "embedding",
+    "CHAIN": "request",
+    "AGENT": "agent",
+    "RETRIEVER": "retrieval",
+    "RERANKER": "rerank",
+    "TOOL": "tool",
+}
+_ASIDE = {"EVALUATOR", "GUARDRAIL"}
+_CONTEXTS = ("context", "contexts", "documents", "docs", "passages", "text_chunks", "chunks", "sources")
+_UNMASK = (
+    ("llm.input_messages", "unset OPENINFERENCE_HIDE_INPUT_MESSAGES and OPENINFERENCE_HIDE_INPUT_TEXT"),
+    ("llm.output_messages", "unset OPENINFERENCE_HIDE_OUTPUT_MESSAGES and OPENINFERENCE_HIDE_OUTPUT_TEXT"),
+    ("input.", "unset OPENINFERENCE_HIDE_INPUTS"),
+    ("output.", "unset OPENINFERENCE_HIDE_OUTPUTS"),
+)
+_REPLY_ID = re.compile(r'"id":\s*"((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[\w-]{1,200})"')
+
+Nested = dict[str, Any]
+
+
+class OpenInference:
+    """Reads one span of any OpenInference instrumentor."""
+
+    name = "openinference"
+    marks = ("openinference.",)
+
+    def reading(self, span: Span) -> Reading | None:
+        """What the span holds, by its kind; None where it has none."""
+        attributes = span.attributes
+        kind = attributes.get("openinference.span.kind")
+        if not isinstance(kind, str) or not kind:
+            return None
+        kind = kind.upper()
+        role = _ROLES.get(kind, "other")
+        version = _first(attributes, "llm.prompt_template.version")
+        held = _HELD.get(kind)
+        return Reading(
+            role=role,
+            model=_first(attributes, "llm.response.model_name", "llm.model_name", "embedding.model_name"),
+            session=_first(attributes, "session.id"),
+            user=_first(attributes, "user.id"),
+            slices={"prompt_version": version} if version else {},
+            tags=_tags(attributes.get("tag.tags")),
+            aside=kind in _ASIDE,
+            **(held(attributes) if held is not None else {}),
+        )
+
+
+# --- by kind --------------------------------------------------------------------------------------------------------
+
+
+def _prompt(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """A prompt template: the parts that filled it."""
+    variables, handed = _variables(decode(attributes.get("input.value")).value, "input.value")
+    return {"variables": variables, "documents": handed}
+
+
+def _request(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """A chain or an agent: what went in and what came out; its input is a filled template if passages are in it."""
+    given = decode(attributes.get("input.value"))
+    variables, handed = _variables(given.value, "input.value")
+    return {
+        "query": _unwrapped(given, "input.value", question),
+        "output": _unwrapped(decode(attributes.get("output.value")), "output.value", reply),
+        "variables": variables if handed or any(name in variables for name in _CONTEXTS) else {},
+        "documents": handed,
+    }
+
+
+def _generation(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """A call to a model: the conversation it was given, what it said, the tools it asked for, what it cited."""
+    spoken = _messages(attributes, "llm.input_messages.")
+    if not spoken:
+        given = attributes.get("input.value")
+        spoken = (Message("user", _said(given, "input.value")),) if is_masked(given) else messages(given, "input.value")
+    answered = _messages(attributes, "llm.output_messages.")
+    raw = attributes.get("output.value")
+    texts = [m.text for m in answered if m.text is not None]
+    output = texts[-1] if texts else None if answered else _unwrapped(decode(raw), "output.value", reply)
+    # Choices stand beside each other, the first is the one used; a reply's own messages follow each other.
+    if len(texts) > 1 and number(_invocation(attributes).get("n")) not in {None, 1.0}:
+        output = texts[0]
+    filled = "llm.prompt_template.variables"
+    variables, handed = _variables(decode(attributes.get(filled)).value, filled)
+    searched = _searched(raw)
+    return {
+        "messages": spoken,
+        "output": output,
+        "calls": tuple(t for m in answered for t in m.tools if not t.name.endswith("_call")),
+        "documents": handed if searched is None else searched,
+        "citations": _citations(attributes, raw),
+        "variables": variables,
+        "response_id": _response_id(raw),
+    }
+
+
+def _retrieval(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a retriever was asked and what it found, in its order."""
+    found = _documents(attributes, "retrieval.documents.")
+    raw = attributes.get("output.value")
+    also = documents(raw, "output.value") if not found or any(d.id is None for d in found) else None
+    if also and len(found) == len(also):
+        found = tuple(d if d.id else replace(d, id=other.id) for d, other in zip(found, also, strict=True))
+    seen = found or also
+    return {
+        "query": _unwrapped(decode(attributes.get("input.value")), "input.value", question),
+        "documents": seen,
+        "remedy": "" if seen is not None else "record what was retrieved as retrieval.documents.N.document.content",
+    }
+
+
+def _rerank(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reranker kept, in its order."""
+    return {
+        "query": _said(attributes.get("reranker.query"), "reranker.query"),
+        "documents": _documents(attributes, "reranker.output_documents.") or None,
+        "remedy": "record what was kept as reranker.output_documents.N.document.content",
+    }
+
+
+def _tool(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tool was asked and what it answered."""
+    given, answered = attributes.get("input.value"), attributes.get("output.value")
+    words, found = (None, ()) if is_masked(answered) else tool_result(answered, "output.value")
+    tool = Tool(
+        _first(attributes, "tool.name") or "",
+        _first(attributes, "tool_call.id"),
+        _said(given, "input.value"),
+        _said(answered, "output.value") if is_masked(answered) else said(words, "output.value"),
+        found,
+    )
+    return {"tool": tool, "query": _unwrapped(decode(given), "input.value", question)}
+
+
+_HELD: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "LLM": _generation,
+    "CHAIN": _request,
+    "AGENT": _request,
+    "RETRIEVER": _retrieval,
+    "RERANKER": _rerank,
+    "TOOL": _tool,
+    "PROMPT": _prompt,
+}
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _said(value: Any, attribute: str) -> Said | None:
+    words = said(value, attribute)
+    if words is None or words.state == "present":
+        return words
+    return replace(words, remedy=next((r for prefix, r in _UNMASK if attribute.startswith(prefix)), ""))
+
+
+def _unwrapped(given: Decoded, attribute: str, unwrap: Callable[[Any], str | None]) -> Said | None:
+    """A text out of whatever wraps it; JSON that breaks off is cut, masked is masked."""
+    if given.cut:
+        return Said(str(given.value), attribute, "truncated")
+    if given.value is None:
+        return None
+    return _said(given.value if is_masked(given.value) else unwrap(given.value), attribute)
+
+
+def _first(attributes: Mapping[str, Any], *names: str) -> str | None:
+    return next((t for name in names if (t := text(attributes.get(name)))), None)
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    held = decode(value).value
+    return tuple(t for v in held if (t := text(v))) if isinstance(held, (list, tuple)) else ()
+
+
+def _invocation(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    held = decode(attributes.get("llm.invocation_parameters")).value
+    return held if isinstance(held, Mapping) else {}
+
+
+def _variables(held: Any, attribute: str) -> tuple[dict[str, Said], tuple[Document, ...] | None]:
+    """A template's named parts as texts, and the passages among them that were handed over as a list."""
+    if not isinstance(held, Mapping):
+        return {}, None
+    named = {str(k): s for k, v in held.items() if (s := _said(v, attribute)) is not None}
+    lists = (held[name] for name in _CONTEXTS if isinstance(held.get(name), (list, tuple)))
+    found = next((d for value in lists if (d := documents(value, attribute))), None)
+    return named, tuple(d for d in found if d.text is not None) if found else None
+
+
+def _documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ...]:
+    found: list[Document] = []
+    for index, item in _numbered(attributes, prefix):
+        held = item.get("document")
+        if not isinstance(held, Mapping):
+            continue
+        metadata = decode(held.get("metadata")).value
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        ident, when = id_and_time(metadata)
+        words = _said(held.get("content"), f"{prefix}{index}.document.content")
+        found.append(Document(words, text(held.get("id")) or ident, number(held.get("score")), metadata, when))
+    return tuple(found)
+
+
+def _messages(attributes: Mapping[str, Any], prefix: str) -> tuple[Message, ...]:
+    found: list[Message] = []
+    for index, item in _numbered(attributes, prefix):
+        held = item.get("message")
+        if not isinstance(held, Mapping):
+            continue
+        where = f"{prefix}{index}.message.content"
+        remedy = next(r for start, r in _UNMASK if prefix.startswith(start))
+        parts = [_part(v["message_content"]) for _, v in _numbered_in(held.get("contents")) if "message_content" in v]
+        calls = [v.get("tool_call") for _, v in _numbered_in(held.get("tool_calls"))]
+        content: Any = [held["content"], *parts] if parts and held.get("content") else parts or held.get("content")
+        plain = {k: v for k, v in held.items() if isinstance(v, str)} | {"content": content, "tool_calls": calls}
+        if (spoken := message(plain, where if not parts else f"{where}s", remedy)) is not None:
+            found.append(spoken)
+    return tuple(found)
+
+
+def _part(held: Any) -> Any:
+    """A content block; documents are kept by the instrumentor as JSON in its text."""
+    if not isinstance(held, Mapping):
+        return None
+    if text(held.get("type")) in {"document", "search_result", "tool_result", "tool_use"}:
+        inner = decode(held.get("text")).value
+        return {**inner, "type": held["type"]} if isinstance(inner, Mapping) else held
+    return held
+
+
+def _numbered(attributes: Mapping[str, Any], prefix: str) -> list[tuple[int, Nested]]:
+    """Flat attributes below a prefix as nested objects, by index: `0.message.role` is {"message": {"role": ...}}."""
+    tree: Nested = {}
+    for key, value in attributes.items():
+        if not key.startswith(prefix):
+            continue
+        *path, leaf = key[len(prefix) :].split(".", 12)
+        node: Any = tree
+        for step in path:
+            node = node.setdefault(step, {}) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            node.setdefault(leaf, value)
+    return _numbered_in(tree)
+
+
+def _numbered_in(tree: Any) -> list[tuple[int, Nested]]:
+    if not isinstance(tree, Mapping):
+        return []
+    return sorted(
+        (int(k), v) for k, v in tree.items() if k.isascii() and k.isdigit() and len(k) < 9 and isinstance(v, dict)
+    )
+
+
+def _searched(raw: Any) -> tuple[Document, ...] | None:
+    """The passages of a file search the provider ran itself, as its own reply lists them."""
+    if not isinstance(raw, str) or "file_search_call" not in raw:
+        return None
+    held = decode(raw).value
+    outputs = listed(held.get("output")) if isinstance(held, Mapping) else []
+    found = [documents(o["results"], "output.value") or () for o in outputs if isinstance(o.get("results"), list)]
+    return tuple(d for docs in found for d in docs if d.text is not None) if found else None
+
+
+def _citations(attributes: Mapping[str, Any], raw: Any) -> tuple[Mention, ...]:
+    """The provider's citations: the Anthropic instrumentor keeps them by block in `metadata`, else in the raw reply."""
+    in_reply = mentions(raw, "output.value") if isinstance(raw, str) and ("citation" in raw) else ()
+    if in_reply or '"citations"' not in str(attributes.get("metadata") or ""):
+        return in_reply
+    held = decode(attributes["metadata"]).value
+    by_block = held.get("citations") if isinstance(held, Mapping) else None
+    blocks = _numbered(attributes, "llm.output_messages.0.message.contents.")
+    found, at = [], 0
+    for index, block in blocks:
+        words = block.get("message_content", {}).get("text")
+        size = len(words) if isinstance(words, str) else 0
+        cited = listed(by_block.get(str(index))) if isinstance(by_block, Mapping) else []
+        found += [mention(c, at, at + size, "metadata") for c in cited]
+        at += size
+    return tuple(found)
+
+
+def _response_id(raw: Any) -> str | None:
+    """The provider's id of the reply, where the reply itself is kept."""
+    found = _REPLY_ID.search(raw) if isinstance(raw, str) else None
+    return found.group(1) if found else None

@@ -1,0 +1,193 @@
+"""Traces become records: conventions say what each span holds, and here it is put together, by one precedence.
+
+`read` takes a trace, `record` makes one by hand. Inside: `tree` finds the requests of a trace, `exchange` the query
+and the answer, `context` the passages, `prompt` what a filled prompt holds, `gaps` what is missing and why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from groundtrace.citations import cite
+from groundtrace.model import Citation, Gap, Mention, Reading, Record, Ref, Span, Target, Trace
+from groundtrace.ports import Convention
+from groundtrace.read.context import Context, find_context, holds_passages
+from groundtrace.read.exchange import Found, final_generation, find_answer, find_query, history, named_parts
+from groundtrace.read.gaps import HALVES, length_limit, limited, lost, mended, nothing_asked
+from groundtrace.read.hand import record
+from groundtrace.read.plain import sound
+from groundtrace.read.tree import Request, Seen, merged, requests, walk
+
+__all__ = ["read", "record"]
+
+
+def read(trace: Trace, conventions: Sequence[Convention]) -> tuple[Record, ...]:
+    """The records of a trace: one for each request in it, at least one; what is missing is a gap, never a guess.
+
+    A trace without any request or generation gives one of kind "other". Never raises, whatever the spans hold.
+    """
+    readings = _readings(trace, conventions)
+    made = [(at, r.record) for at, r in readings.items() if r.record is not None]
+    if made:
+        return tuple(_placed(trace, trace.spans[at], given) for at, given in made)
+    order = walk(trace, readings)
+    asked = requests(order, holds_passages)
+    if not asked:
+        return (_other(trace, order, nothing_asked(trace, readings.keys(), [c.name for c in conventions])),)
+    trees = Counter(request.tree for request in asked)
+    return tuple(_record(trace, request, alone=trees[request.tree] == 1) for request in asked)
+
+
+# --- hearing the conventions ------------------------------------------------------------------------------------------
+
+
+def _readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Reading]:
+    """What the conventions say of each span, by its position; spans are dispatched by the marks they carry."""
+    by_head: dict[str, list[tuple[str, Convention]]] = {}
+    for convention in conventions:
+        for mark in convention.marks:
+            by_head.setdefault(mark.partition(".")[0], []).append((mark, convention))
+    limit, halved = length_limit(trace), mended(trace)
+    found: dict[int, Reading] = {}
+    for at, span in enumerate(trace.spans):
+        known = {id(c): c for c in _marked(span, by_head)}
+        # In the order the conventions were given: the first to know a thing is believed.
+        said = [r for c in conventions if id(c) in known and (r := c.reading(span)) is not None]
+        if said:
+            found[at] = limited(merged(said) if len(said) > 1 else said[0], span, limit, halved=span.id in halved)
+    return found
+
+
+def _marked(span: Span, by_head: Mapping[str, list[tuple[str, Convention]]]) -> Iterator[Convention]:
+    """The conventions one of whose marks stands on the span, its logs or its scope."""
+    for held in (span.attributes, *(log.attributes for log in span.logs)):
+        for name in held:
+            for mark, convention in by_head.get(name.partition(".")[0], ()):
+                if name.startswith(mark):
+                    yield convention
+    for mark, convention in by_head.get(span.scope.partition(".")[0], ()):
+        if span.scope.startswith(mark):
+            yield convention
+
+
+# --- putting a record together ----------------------------------------------------------------------------------------
+
+
+def _record(trace: Trace, request: Request, *, alone: bool) -> Record:
+    final = final_generation(request)
+    named = named_parts(request, final)
+    context = find_context(request, final, named, _ref(trace, None))
+    query = find_query(request, final, named, context.places)
+    answer = find_answer(request, final)
+    citations, doubt = _citations(answer, context, final)
+    own = request.top or final or request.seen[-1]
+    return Record(
+        id=sound(f"{trace.ref.trace_id}:{own.span.id}"),
+        ref=_ref(trace, own.span.id, _keys(request)),
+        targets=_targets(trace, request, final, own, alone=alone),
+        query=query.value,
+        context=context.passages,
+        answer=answer.value,
+        citations=citations,
+        history=history(final),
+        slices=_slices(request, final, own),
+        tags=tuple(dict.fromkeys(sound(t) for s in request.seen for t in s.reading.tags)),
+        signals=trace.signals,
+        gaps=_spelled(g for g in (query.gap, context.gap, answer.gap, doubt) if g is not None),
+        origins=(*query.origins, *answer.origins, *context.origins),
+    )
+
+
+def _other(trace: Trace, order: Sequence[Seen], gaps: tuple[Gap, ...]) -> Record:
+    """The record of a trace in which nothing was asked."""
+    ref = _ref(trace, order[0].span.id if order else None)
+    ident = sound(trace.ref.trace_id)
+    gaps = _spelled(gaps)
+    return Record(id=ident, ref=ref, targets={"root": ref}, kind="other", signals=trace.signals, gaps=gaps)
+
+
+def _spelled(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+    """Gaps whose remedies, which name what spans name, are sound texts."""
+    return tuple(g.model_copy(update={"remedy": sound(g.remedy)}) for g in gaps)
+
+
+def _placed(trace: Trace, span: Span, given: Record) -> Record:
+    """A record that came ready made, at its place on the platform."""
+    ref = _ref(trace, span.id)
+    placed: dict[str, object] = {"ref": ref, "targets": {"root": ref, "answer": ref}, "signals": trace.signals}
+    if span.id in mended(trace):
+        texts = {"query": given.query, "answer": given.answer, "context": "".join(p.text for p in given.context)}
+        cut = [name for name, text in texts.items() if "\ufffd" in (text or "")]
+        gaps = (lost(name, "truncated", HALVES) for name in ("query", "context", "answer") if name in cut)
+        placed |= {name: () if name == "context" else None for name in cut} | {"gaps": (*given.gaps, *gaps)}
+        placed |= {"citations": ()} if cut else {}
+    return given.model_copy(update=placed)
+
+
+def _ref(trace: Trace, span_id: str | None, keys: Mapping[str, str] | None = None) -> Ref:
+    ident = sound(span_id) if span_id is not None else None
+    return Ref(trace.ref.platform, trace.ref.project, sound(trace.ref.trace_id), ident, keys or {})
+
+
+def _keys(request: Request) -> dict[str, str]:
+    """The session and the user, as far as any span of the request tells."""
+    session = next((s.reading.session for s in request.seen if s.reading.session), None)
+    user = next((s.reading.user for s in request.seen if s.reading.user), None)
+    return {k: sound(v) for k, v in (("session_id", session), ("user_id", user)) if v}
+
+
+def _targets(trace: Trace, request: Request, final: Seen | None, own: Seen, *, alone: bool) -> dict[Target, Ref]:
+    """Where feedback can be attached: the whole request, the generation, the first retriever."""
+    root = own
+    if request.top is None and alone:
+        root = next(reversed([own, *own.above()]))
+    targets: dict[Target, Ref] = {"root": _ref(trace, root.span.id)}
+    answering = final or own
+    reply = answering.reading.response_id
+    targets["answer"] = _ref(trace, answering.span.id, {"response_id": sound(reply)} if reply else None)
+    retrieval = next(iter([*request.of("retrieval"), *request.of("rerank"), *request.of("tool")]), None)
+    if retrieval is not None:
+        targets["retrieval"] = _ref(trace, retrieval.span.id)
+    return targets
+
+
+def _slices(request: Request, final: Seen | None, own: Seen) -> dict[str, str]:
+    """What scores can be compared by: what made the answer, and where it ran."""
+    resource = {**(final.span.resource if final is not None else {}), **own.span.resource}
+    embedding = next((s.reading.model for s in request.of("embedding") if s.reading.model), None)
+    known = {
+        "generator_model": final.reading.model if final is not None else None,
+        "embedding_model": embedding,
+        "retriever": next((s.span.name for s in request.of("retrieval") if s.span.name), None),
+        "environment": resource.get("deployment.environment.name") or resource.get("deployment.environment"),
+        "service": resource.get("service.name"),
+    }
+    told = {name: value for seen in reversed(request.seen) for name, value in seen.reading.slices.items()}
+    return {name: sound(str(value)) for name, value in {**known, **told}.items() if value}
+
+
+# --- citations --------------------------------------------------------------------------------------------------------
+
+
+def _citations(answer: Found, context: Context, final: Seen | None) -> tuple[tuple[Citation, ...], Gap | None]:
+    """The answer's citations; none of its numbers is resolved where it is in doubt what they count."""
+    if answer.value is None:
+        return (), None
+    told = final.reading.output.value if final is not None and final.reading.output is not None else ""
+    mentions = final.reading.citations if final is not None else ()
+    cited = cite(answer.value, context.passages, [_placed_in(answer.value, m, told, context) for m in mentions])
+    if context.doubt is None or not any(c.origin == "inline" for c in cited):
+        return cited, None
+    open_ended = (c.model_copy(update={"passage_id": None}) if c.origin == "inline" else c for c in cited)
+    return tuple(open_ended), context.doubt
+
+
+def _placed_in(answer: str, mention: Mention, told: str, context: Context) -> Mention:
+    """A provider's citation with the passage its block became, by its words where the answer is not what was told."""
+    block = context.cited.get(mention.document) if mention.document is not None else None
+    mention = replace(mention, document=None, document_id=block or mention.document_id)
+    if told == answer or mention.start is None or mention.end is None:
+        return mention
+    return replace(mention, start=None, end=None, claim=told[mention.start : mention.end] or None)

@@ -1,0 +1,206 @@
+"""What was asked and what was answered: the final generation, the query, the answer, and the turns before.
+
+The query is looked for where a user's own words are kept best: a prompt's named question, the request's input, what
+was searched for, and only then the prompt itself. The answer is what the request gave back; it is the generation's
+text where the two agree.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from groundtrace.model import Gap, Origin, Said, Turn
+from groundtrace.read.gaps import lost
+from groundtrace.read.plain import sound
+from groundtrace.read.prompt import Span, asked
+from groundtrace.read.tree import Request, Seen
+from groundtrace.text import fold
+
+_Place = tuple[Said, Seen]
+
+_QUESTIONS = ("question", "query", "query_str", "user_question", "user_query", "user_input", "input")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A text and where it was read, or the gap in its place."""
+
+    value: str | None = None
+    origins: tuple[Origin, ...] = ()
+    gap: Gap | None = None
+
+
+def final_generation(request: Request) -> Seen | None:
+    """The generation that made the answer: the last one with content, innermost where one wraps another.
+
+    Where the request's own output is one of their texts, it is that one: what follows the answer (a title, a guess
+    at the next question) is not the answer.
+    """
+    calls = request.of("generation")
+    calls = [s for s in calls if _holds_content(s)] or calls
+    wrapping: set[int] = set()
+    for seen in calls:
+        for above in seen.above():
+            if above.place in wrapping:
+                break
+            wrapping.add(above.place)
+    inner = [s for s in calls if s.place not in wrapping]
+    outer = _outer_output(request, inner[-1] if inner else None)
+    if outer is not None and len(inner) > 1:
+        told = fold(outer[0].value).text
+        same = [s for s in inner if s.reading.output is not None and fold(s.reading.output.value).text == told]
+        inner = same or inner
+    return inner[-1] if inner else None
+
+
+def _holds_content(seen: Seen) -> bool:
+    return bool(seen.reading.messages or seen.reading.output or seen.reading.calls)
+
+
+def named_parts(request: Request, final: Seen | None) -> Seen | None:
+    """The span that names the parts of the final prompt: the last one before or around the generation."""
+    last = final.place if final is not None else len(request.seen) and request.seen[-1].place
+    return next((s for s in reversed(request.seen) if s.place <= last and s.reading.variables), None)
+
+
+def _around(request: Request, final: Seen | None) -> Iterator[Seen]:
+    """The request's span and the requests or agents around the generation, outermost first."""
+    above = [s for s in final.above() if s.reading.role in {"request", "agent"}] if final is not None else []
+    outer = [s for s in reversed(above) if request.top is None or s.place > request.top.place]
+    yield from (*([request.top] if request.top is not None else ()), *outer)
+
+
+# --- the query --------------------------------------------------------------------------------------------------------
+
+
+def find_query(
+    request: Request, final: Seen | None, named: Seen | None, passages: Mapping[str, Sequence[Span]]
+) -> Found:
+    """The query: the first place that holds one decides, also where it is masked there.
+
+    Where it is JSON that breaks off, a later place counts whose words stand whole in what is left of it.
+    `passages` tells where passages stand in the texts the model was shown: no question is looked for inside them.
+    """
+    hidden: Said | None = None
+    for said, seen in _asked(request, final, named, passages):
+        if said.state == "present" and (hidden is None or _shows(hidden.value, said.value)):
+            return Found(sound(said.value), (_origin("query", said, seen),))
+        if said.state not in {"present", "truncated"}:
+            return Found(gap=lost("query", said.state, said.remedy))
+        hidden = hidden or said
+    return Found(gap=_unasked(request, final) if hidden is None else lost("query", hidden.state, hidden.remedy))
+
+
+def _shows(left: str, words: str) -> bool:
+    """Whether what is left of a JSON value holds these words as a whole string."""
+    return json.dumps(words) in left or json.dumps(words, ensure_ascii=False) in left
+
+
+def _asked(
+    request: Request, final: Seen | None, named: Seen | None, passages: Mapping[str, Sequence[Span]]
+) -> Iterator[_Place]:
+    if named is not None:
+        named_question = (named.reading.variables.get(name) for name in _QUESTIONS)
+        yield from ((said, named) for said in named_question if said is not None)
+    places: Iterable[Seen] = itertools.chain(
+        _around(request, final), request.of("retrieval"), request.of("rerank"), request.of("tool")
+    )
+    yield from ((s.reading.query, s) for s in places if s.reading.query is not None)
+    if final is not None:
+        spoken = [m.text for m in final.reading.messages if m.role == "user" and m.text is not None]
+        for said in spoken[-1:]:
+            words = asked(said.value, passages.get(said.value, ())) if said.state == "present" else said.value
+            yield replace(said, value=words), final
+
+
+def _unasked(request: Request, final: Seen | None) -> Gap:
+    for seen in (*([final] if final is not None else ()), *_around(request, final)):
+        if seen.reading.content != "present":
+            return lost("query", seen.reading.content, seen.reading.remedy)
+    remedy = "record the user's question as the input of the request's span (input.value, gen_ai.input.messages)"
+    return Gap(field="query", reason="not_instrumented", remedy=remedy)
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+def find_answer(request: Request, final: Seen | None) -> Found:
+    """The answer: what the request gave back, or the generation's own text where that is the same or all there is."""
+    outer = _outer_output(request, final)
+    own = (final.reading.output, final) if final is not None and final.reading.output is not None else None
+    hidden = _hidden(outer, own, final)
+    if hidden is not None:
+        return Found(gap=hidden)
+    answers = final is not None and final.span.status != "error" and not final.reading.calls
+    told = [p for p in (outer if _delivered(request, final) else None, own if answers else None) if p is not None]
+    told = [place for place in told if place[0].state == "present"]
+    if not told:
+        return Found(gap=_unanswered(request, final))
+    if len(told) > 1 and fold(told[0][0].value).text == fold(told[1][0].value).text:
+        told = told[1:]
+    names = ("answer", "answer.generated")
+    return Found(
+        sound(told[0][0].value), tuple(_origin(name, *place) for name, place in zip(names, told, strict=False))
+    )
+
+
+def _hidden(outer: _Place | None, own: _Place | None, final: Seen | None) -> Gap | None:
+    """The gap where the answer is masked or cut; a whole output of the generation needs no other."""
+    masked = next((p[0] for p in (outer, own) if p is not None and p[0].state == "masked"), None)
+    if masked is not None:
+        return lost("answer", "masked", masked.remedy)
+    if own is not None:
+        return lost("answer", own[0].state, own[0].remedy) if own[0].state != "present" else None
+    if final is not None and final.reading.content == "truncated" and final.span.status != "error":
+        # What the request shows may be the answer, yet what was generated is gone: nothing confirms it.
+        return lost("answer", "truncated", final.reading.remedy)
+    return lost("answer", "truncated", outer[0].remedy) if outer is not None and outer[0].state == "truncated" else None
+
+
+def _outer_output(request: Request, final: Seen | None) -> _Place | None:
+    return next(((s.reading.output, s) for s in _around(request, final) if s.reading.output is not None), None)
+
+
+def _delivered(request: Request, final: Seen | None) -> bool:
+    """Whether the request's own output is an answer: a failed request's is its error."""
+    failed = final is not None and final.span.status == "error"
+    return not (failed and request.top is not None and request.top.span.status == "error")
+
+
+def _unanswered(request: Request, final: Seen | None) -> Gap:
+    """Why there is no answer."""
+    failed = next((s for s in (final, request.top) if s is not None and s.span.status == "error"), None)
+    if failed is not None:
+        lines = failed.span.status_message.strip().splitlines() or ["the call to the model failed"]
+        return Gap(
+            field="answer", reason="error", remedy=f"the request failed, there is nothing to judge: {lines[0][:200]}"
+        )
+    if final is not None and final.reading.calls:
+        name = final.reading.calls[-1].name or "a tool"
+        remedy = (
+            f"the last call to the model in this trace asks for {name}: trace the whole request under one root span"
+        )
+        return Gap(field="answer", reason="no_answer", remedy=remedy)
+    if final is not None and final.reading.content != "present":
+        return lost("answer", final.reading.content, final.reading.remedy)
+    if final is not None:
+        return lost("answer", "off", "the generation's span holds no output: switch content capture on")
+    remedy = "record the answer as the output of the request's span, or instrument the call to the model"
+    return Gap(field="answer", reason="not_instrumented", remedy=remedy)
+
+
+def history(final: Seen | None) -> tuple[Turn, ...]:
+    """What user and assistant said before the last question."""
+    messages = final.reading.messages if final is not None else ()
+    last = max((at for at, m in enumerate(messages) if m.role == "user" and m.text is not None), default=0)
+    spoken = (m for m in messages[:last] if m.role in {"user", "assistant"})
+    return tuple(
+        Turn(role=m.role, text=m.text.value) for m in spoken if m.text is not None and m.text.state == "present"
+    )
+
+
+def _origin(field: str, said: Said, seen: Seen) -> Origin:
+    return Origin(field=field, span_id=sound(seen.span.id), attribute=sound(said.attribute))

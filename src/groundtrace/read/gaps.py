@@ -1,0 +1,128 @@
+"""What a record lacks, why, and the setting that would bring it back.
+
+Reasons: `content_off` (not captured), `masked` (its user hid it), `truncated` (a limit cut it), `elsewhere` (in logs or
+a store that was not given), `not_instrumented` (nothing in the trace tells), `no_request` (nothing was asked in the
+trace), `error` (the request failed), `no_answer` (it ended by asking for a tool), `ambiguous_numbering` (markers that
+count two lists), `not_given` (a record made by hand without it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from groundtrace.model import Document, Gap, Message, Reading, Said, Span, State, Trace
+
+Field = Literal["query", "context", "answer", "citations"]
+
+_REASONS: Mapping[State, str] = {
+    "off": "content_off",
+    "masked": "masked",
+    "truncated": "truncated",
+    "elsewhere": "elsewhere",
+}
+_REMEDIES: Mapping[State, str] = {
+    "off": "switch content capture on where the traces are made",
+    "masked": "stop masking this field where the traces are made, if it may be judged",
+    "truncated": "raise OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT and OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT in the traced process",
+    "elsewhere": "give the logs beside the traces, as NAME.logs.jsonl",
+}
+HALVES = "the text holds halves of characters (lone surrogates, shown as U+FFFD): cut texts between characters"
+_WHOLE_ENDS = ".!?…。！？)]}>\"'”’»*`"
+_SHORTEST_LIMIT = 32
+
+
+def lost(field: Field, state: State, remedy: str = "") -> Gap:
+    """The gap of a field whose content is off, masked, truncated or elsewhere.
+
+    >>> lost("query", "masked").reason
+    'masked'
+    """
+    return Gap(field=field, reason=_REASONS.get(state, state), remedy=remedy or _REMEDIES.get(state, ""))
+
+
+def length_limit(trace: Trace) -> int | None:
+    """The length all values of a trace are cut at, None where none is: many values end at one length, amid a word.
+
+    Looked for: several different texts of the greatest length, in different attributes, that end as no text ends.
+    """
+    longest = _SHORTEST_LIMIT
+    at_limit: dict[str, set[str]] = {}
+    for span in trace.spans:
+        for held in (span.attributes, *(log.attributes for log in span.logs)):
+            for name, value in held.items():
+                if isinstance(value, str) and len(value) >= longest:
+                    if len(value) > longest:
+                        longest, at_limit = len(value), {}
+                    at_limit.setdefault(value, set()).add(name)
+    broken = {value: names for value, names in at_limit.items() if value.rstrip()[-1:] not in _WHOLE_ENDS}
+    kinds = {"".join(c for c in name if not c.isdigit()) for names in broken.values() for name in names}
+    return longest if len(broken) > 1 and len(kinds) > 1 else None
+
+
+def mended(trace: Trace) -> frozenset[str]:
+    """The spans whose texts the source had to mend: it notes `span <id>: ... U+FFFD`."""
+    notes = (note.partition(":") for note in trace.notes if "U+FFFD" in note)
+    return frozenset(where.rpartition(" ")[2] for where, _, _ in notes)
+
+
+def limited(reading: Reading, span: Span, limit: int | None, *, halved: bool) -> Reading:
+    """A reading that knows what was cut: values of just the limit's length, lists on a span that lost attributes.
+
+    `halved` says that the source put U+FFFD for halves of characters: a text that holds one was cut, too.
+    """
+    if not span.dropped and limit is None and not halved:
+        return reading
+    evicted = f"{_REMEDIES['truncated']} (this span lost {span.dropped} attributes)" if span.dropped else ""
+
+    def cut(said: Said | None, *, listed: bool = False) -> Said | None:
+        if said is None or said.state != "present":
+            return said
+        if halved and "\ufffd" in said.value:
+            return replace(said, state="truncated", remedy=HALVES)
+        return (
+            replace(said, state="truncated", remedy=evicted)
+            if len(said.value) == limit or (listed and evicted)
+            else said
+        )
+
+    def cut_document(document: Document) -> Document:
+        return replace(document, text=cut(document.text, listed=True))
+
+    def cut_message(message: Message) -> Message:
+        tools = tuple(replace(t, result=cut(t.result, listed=True)) for t in message.tools)
+        documents = tuple(cut_document(d) for d in message.documents)
+        return replace(message, text=cut(message.text, listed=True), documents=documents, tools=tools)
+
+    cuts: dict[str, Any] = {
+        "query": cut(reading.query),
+        "output": cut(reading.output, listed=reading.output is not None and _is_listed(reading.output.attribute)),
+        "documents": None if reading.documents is None else tuple(cut_document(d) for d in reading.documents),
+        "messages": tuple(cut_message(m) for m in reading.messages),
+        "variables": {name: said for name, words in reading.variables.items() if (said := cut(words)) is not None},
+    }
+    if reading.tool is not None:
+        cuts["tool"] = replace(reading.tool, result=cut(reading.tool.result))
+    if evicted and (reading.output is None or reading.role in {"retrieval", "rerank"}):
+        cuts |= {"content": "truncated", "remedy": evicted}
+    return replace(reading, **cuts)
+
+
+def _is_listed(attribute: str) -> bool:
+    """Whether an attribute is one of many that make a list, as llm.output_messages.0.message.content."""
+    return any(part.isdigit() for part in attribute.split("."))
+
+
+def nothing_asked(trace: Trace, read: Collection[int], names: Iterable[str]) -> tuple[Gap, ...]:
+    """The gaps of a trace in which nothing was asked, as far as the known vocabularies tell.
+
+    `read` are the positions of the spans they know: where they know all, the trace holds steps and nothing else.
+    """
+    unread = sorted({span.scope for at, span in enumerate(trace.spans) if span.scope and at not in read})
+    heard = f" (of {', '.join(unread[:5])})" if unread else ""
+    reason = "no_request" if read else "not_instrumented"
+    remedy = f"no span speaks of a request or a call to a model in {', '.join(names)}"
+    if len(read) < len(trace.spans):
+        remedy += f"; {len(trace.spans) - len(read)} spans{heard} speak another vocabulary or none"
+    return tuple(Gap(field=field, reason=reason, remedy=remedy) for field in ("query", "context", "answer"))

@@ -1,0 +1,189 @@
+"""The requests of a trace: its spans in the order of their tree, and which of them belong to which request.
+
+Spans come in any order, without roots, in circles, from clocks that disagree. Order is parent before child first,
+start time only among siblings. All walks are iterative and see every span once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from groundtrace.model import Reading, Span, Trace
+
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """A span with what is said of it. `parent` is the span it stands below, `tree` the top its tree hangs from."""
+
+    span: Span
+    reading: Reading
+    parent: Seen | None = field(default=None, repr=False)
+    tree: str = ""
+    place: int = 0
+
+    def above(self) -> Iterable[Seen]:
+        """The spans it stands below, nearest first."""
+        above = self.parent
+        while above is not None:
+            yield above
+            above = above.parent
+
+
+@dataclass(slots=True)
+class Request:
+    """One request: its own span where there is one, and all that was seen for it, in order."""
+
+    top: Seen | None
+    seen: list[Seen] = field(default_factory=list)
+
+    def of(self, *roles: str) -> list[Seen]:
+        """What was seen in these roles, in order."""
+        return [s for s in self.seen if s.reading.role in roles]
+
+    @property
+    def tree(self) -> str:
+        """The tree it stands in; what was shared with it may be of others."""
+        return (self.top or next((s for s in self.seen if s.reading.role == "generation"), self.seen[0])).tree
+
+
+def walk(trace: Trace, readings: Mapping[int, Reading]) -> tuple[Seen, ...]:
+    """Every span of a trace with its reading (by position), parents first, siblings by start time.
+
+    What runs inside a span that stands aside (an evaluator's own calls) is left without a reading.
+    """
+    nothing = Reading("other")
+    first = {span.id: at for at, span in reversed(tuple(enumerate(trace.spans)))}
+    below: dict[int | None, list[int]] = {}
+    for at, span in enumerate(trace.spans):
+        above = first.get(span.parent_id) if span.parent_id else None
+        below.setdefault(above if above != at else None, []).append(at)
+    order: list[Seen] = []
+    done: set[int] = set()
+
+    def descend(top: int) -> None:
+        tree = _tree_of(trace.spans[top])
+        waiting: list[tuple[int, Seen | None, bool]] = [(top, None, False)]
+        while waiting:
+            at, parent, aside = waiting.pop()
+            if at in done:
+                continue
+            done.add(at)
+            reading = nothing if aside else readings.get(at, nothing)
+            seen = Seen(trace.spans[at], reading, parent, tree, len(order))
+            order.append(seen)
+            inside = sorted(below.get(at, ()), key=lambda i: (_start(trace.spans[i]), i), reverse=True)
+            waiting.extend((i, seen, aside or reading.aside) for i in inside)
+
+    for top in sorted(below.get(None, ()), key=lambda i: _start(trace.spans[i])):
+        descend(top)
+    # What is left hangs in circles of parents: each is entered where it started.
+    for top in sorted(range(len(trace.spans)), key=lambda i: _start(trace.spans[i])):
+        if top not in done:
+            descend(top)
+    return tuple(order)
+
+
+def _tree_of(top: Span) -> str:
+    """What a topmost span hangs from: orphans of one lost parent are one tree."""
+    return f"lost {top.parent_id}" if top.parent_id else f"top {top.id}"
+
+
+def _start(span: Span) -> int:
+    return span.start if span.start is not None else _NEVER
+
+
+def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> list[Request]:
+    """The requests of a trace.
+
+    A request is the outermost chain or agent that holds a generation (or that holds none although its tree has none
+    either); generations outside of any make one request per tree, cut where each was given its own passages
+    (`stands_alone`). What lies outside, as a retriever beside the agent, goes to its tree's next request.
+    """
+    owners = _owners(order)
+    asked: dict[int, Request] = {}
+    loose: dict[str, list[Seen]] = {}
+    for seen in order:
+        owner = owners.get(seen.place)
+        if owner is not None:
+            asked.setdefault(owner.place, Request(owner)).seen.append(seen)
+        elif seen.reading.role == "generation":
+            loose.setdefault(seen.tree, []).append(seen)
+    found = list(asked.values())
+    for calls in loose.values():
+        found.extend(Request(None, group) for group in _groups(calls, stands_alone))
+    found.sort(key=lambda r: r.seen[0].place)
+    held = {s.place for request in found for s in request.seen}
+    _share(found, [s for s in order if s.place not in held])
+    return found
+
+
+def _owners(order: Sequence[Seen]) -> dict[int, Seen]:
+    """For each span inside a request, the span of that request."""
+    outermost: dict[int, Seen] = {}
+    for seen in order:
+        above = outermost.get(seen.parent.place) if seen.parent is not None else None
+        if above is not None:
+            outermost[seen.place] = above
+        elif seen.reading.role in {"request", "agent"}:
+            outermost[seen.place] = seen
+    generating = {s.tree for s in order if s.reading.role == "generation"}
+    holding = {outermost[s.place].place for s in order if s.reading.role == "generation" and s.place in outermost}
+    return {
+        place: top
+        for place, top in outermost.items()
+        if top.place in holding or (top.tree not in generating and _speaks(top.reading))
+    }
+
+
+def _speaks(reading: Reading) -> bool:
+    return reading.query is not None or reading.output is not None or reading.record is not None
+
+
+def _groups(calls: list[Seen], stands_alone: Callable[[Seen], bool]) -> list[list[Seen]]:
+    """Generations without a request around them: steps of one, unless several were given passages of their own."""
+    alone = [s for s in calls if s.reading.output is not None and not s.reading.calls and stands_alone(s)]
+    if len(alone) < 2:
+        return [calls]
+    ends = {s.place for s in alone[:-1]}
+    groups: list[list[Seen]] = [[]]
+    for seen in calls:
+        groups[-1].append(seen)
+        if seen.place in ends:
+            groups.append([])
+    return [group for group in groups if group]
+
+
+def _share(found: list[Request], rest: Iterable[Seen]) -> None:
+    """Give what lies outside of every request to the next one of its tree, else of the trace."""
+    if not found:
+        return
+    ends = [(request, request.seen[-1].place, {s.tree for s in request.seen}) for request in found]
+    given: dict[int, list[Seen]] = {}
+    for seen in rest:
+        near = [e for e in ends if seen.tree in e[2]] or ends
+        following = [e for e in near if e[1] > seen.place] or near[-1:]
+        given.setdefault(id(following[0][0]), []).append(seen)
+    for request in found:
+        request.seen = sorted((*given.get(id(request), ()), *request.seen), key=lambda s: s.place)
+
+
+def merged(readings: Sequence[Reading]) -> Reading:
+    """One reading of a span that speaks several vocabularies: the first to know a thing is believed.
+
+    >>> merged([Reading("other", session="s"), Reading("tool", user="u")]).role
+    'tool'
+    """
+    best, *rest = sorted(readings, key=lambda r: r.role == "other")
+    missing = {
+        name: value
+        for other in reversed(rest)
+        for name in Reading.__dataclass_fields__
+        if name not in {"role", "content", "remedy"} and not getattr(best, name) and (value := getattr(other, name))
+    }
+    full = replace(best, **missing) if missing else best
+    if full.content == "off" and (full.messages or full.output is not None):
+        full = replace(full, content="present", remedy="")
+    return full

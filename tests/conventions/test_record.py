@@ -1,0 +1,137 @@
+"""Records in a file: whatever types stand in the object, it is a record with gaps for what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groundtrace.conventions.record import ATTRIBUTE, RecordConvention
+from groundtrace.model import Record, Span, dump, load
+from groundtrace.testing import ConventionContract
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    [
+        "query",
+        "context",
+        "answer",
+        "id",
+        "citations",
+        "history",
+        "key_facts",
+        "tags",
+        "slices",
+        "kind",
+        "metadata",
+        "risk",
+    ]
+)
+
+
+def made(**given_fields: Any) -> Record:
+    """The record of an object with these fields."""
+    found = RecordConvention().reading(Span("s", "t", attributes={ATTRIBUTE: given_fields}))
+    assert found is not None
+    assert found.record is not None
+    return found.record
+
+
+class TestRecordConvention(ConventionContract):
+    """The contract every convention is held to."""
+
+    def make(self) -> RecordConvention:
+        """The convention."""
+        return RecordConvention()
+
+    def own(self) -> Sequence[Span]:
+        """Spans that speak it."""
+        return [
+            Span("s", "t", attributes={ATTRIBUTE: {"query": "How far?", "context": ["The Moon."], "answer": "Far."}})
+        ]
+
+    def test_it_survives_hostile_values(self) -> None:
+        """An attribute that holds no object is no record; what stands inside one is the property test's."""
+        for odd in (None, "text", 7, [], [{}]):
+            assert self.make().reading(Span("s", "t", attributes={ATTRIBUTE: odd})) is None
+
+
+def test_a_whole_record_has_no_gaps() -> None:
+    """Texts and objects may stand side by side in the context."""
+    record = made(
+        id="r1",
+        query="How far?",
+        context=["The Moon.", {"id": "mars", "text": "Mars.", "score": 0.5, "metadata": {"title": "Mars"}}],
+        answer="Far [2].",
+        history=[{"role": "user", "content": "Hi"}],
+        key_facts=["far"],
+        tags=["space"],
+        slices={"prompt_version": "3"},
+        metadata={"team": "a"},
+        risk="high",
+        kind="summary",
+    )
+
+    assert record.gaps == ()
+    assert (record.id, record.kind, record.risk) == ("r1", "summary", "high")
+    assert [(p.id, p.rank, p.score) for p in record.context][1] == ("mars", 2, 0.5)
+    assert [c.passage_id for c in record.citations] == ["mars"]
+    assert (record.tags, record.key_facts) == (("space",), ("far",))
+    assert record.slices == {"prompt_version": "3", "team": "a"}
+    assert [(t.role, t.text) for t in record.history] == [("user", "Hi")]
+
+
+@pytest.mark.parametrize("field", ["query", "context", "answer"])
+def test_what_is_not_given_is_a_gap(field: str) -> None:
+    """The record is there, and says what it lacks."""
+    whole = {"query": "How far?", "context": [], "answer": "Far."}
+    record = made(**{name: value for name, value in whole.items() if name != field})
+
+    assert [(g.field, g.reason) for g in record.gaps] == [(field, "not_given")]
+
+
+def test_an_empty_context_says_that_nothing_was_retrieved() -> None:
+    """[] is a finding, null is a gap."""
+    assert made(query="q", context=[], answer="a").gap("context") is None
+    assert made(query="q", context=None, answer="a").gap("context") is not None
+
+
+@pytest.mark.parametrize(
+    ("context", "texts"),
+    [
+        ("The Moon.", ["The Moon."]),
+        ({"text": "The Moon."}, ["The Moon."]),
+        ({"documents": [{"id": "a", "page_content": "The Moon."}]}, ["The Moon."]),
+        (["The Moon.", None, 7], ["The Moon.", "7"]),
+        ([{"page_content": "The Moon."}, {"content": "Mars."}], ["The Moon.", "Mars."]),
+        (7, []),
+    ],
+)
+def test_a_context_is_read_in_every_form_people_write_it(context: Any, texts: list[str]) -> None:
+    """A text, an object, a list of either."""
+    assert [p.text for p in made(query="q", context=context, answer="a").context] == texts
+
+
+def test_citations_that_are_given_count_and_the_markers_do_not() -> None:
+    """A file may know better than the answer's text."""
+    cited = [{"claim": "Far", "passage_id": "mars"}]
+    record = made(context=[{"id": "mars", "text": "Mars."}], answer="Far [1].", citations=cited)
+
+    assert [(c.origin, c.passage_id) for c in record.citations] == [("structured", "mars")]
+    assert made(context=["Mars."], answer="Far [1].", citations=[]).citations == ()
+
+
+@given(st.dictionaries(FIELDS, VALUES, max_size=8))
+def test_any_object_is_a_record_that_survives_json(fields: dict[str, Any]) -> None:
+    """Numbers for texts, texts for lists, NaN, lone surrogates."""
+    record = made(**fields)
+
+    assert load(Record, dump(record)) == record
+    assert len({p.id for p in record.context}) == len(record.context)

@@ -1,0 +1,170 @@
+"""The query and the answer: which place counts, and why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from groundtrace.model import Span
+from spans import MARS, MOON, call, listed, one, span, talk
+
+
+def test_the_query_is_taken_from_the_first_place_that_holds_one() -> None:
+    """A named part, the request, what was searched for, a tool's argument, the prompt's question, the user's words."""
+    root = span("s0", "AGENT", Q="asked of the root")
+    named = span("s1", "PROMPT", "s0", Q='{"question": "named in the prompt"}')
+    search = span("s2", "RETRIEVER", "s0", Q="searched for", held=listed(MARS, MOON))
+    tool = span("s3", "TOOL", "s0", Q='{"query": "asked of the tool"}', A="found")
+    generation = call("s4", "s0")
+    bare = replace(root, attributes={"openinference.span.kind": "AGENT"})
+
+    assert one(root, named, search, tool, generation).query == "named in the prompt"
+    assert one(root, search, tool, generation).query == "asked of the root"
+    assert one(bare, search, tool, generation).query == "searched for"
+    assert one(bare, tool, generation).query == "asked of the tool"
+    assert one(bare, generation).query == "How far is the Moon?"
+    assert one(bare, call("s4", "s0", prompt="How far?")).query == "How far?"
+
+
+def test_the_query_says_where_it_was_read() -> None:
+    """The span and the attribute, for each thing in a record."""
+    made = one(span("s0", "CHAIN", Q="How far?"), call("s1", "s0"))
+
+    assert [(o.field, o.span_id, o.attribute) for o in made.origins] == [
+        ("query", "s0", "input.value"),
+        ("answer", "s1", "llm.output_messages.0.message.content"),
+        ("context[0]", "s1", "llm.input_messages.0.message.content"),
+        ("context[1]", "s1", "llm.input_messages.0.message.content"),
+    ]
+
+
+def test_what_a_user_masked_stays_masked_wherever_it_leaked() -> None:
+    """The root's input decides: the same words in a retriever's query or a prompt do not count."""
+    made = one(
+        span("s0", "CHAIN", Q="__REDACTED__"),
+        span("s1", "RETRIEVER", "s0", Q="How far is the Moon?", held=listed(MOON)),
+        call("s2", "s0"),
+    )
+
+    assert made.query is None
+    gap = made.gap("query")
+    assert gap is not None
+    assert gap.reason == "masked"
+    assert "OPENINFERENCE_HIDE_INPUTS" in gap.remedy
+    assert made.answer == "Far."
+
+
+def test_masked_passages_are_a_gap_although_the_prompt_shows_them() -> None:
+    """A retriever's text was hidden on purpose."""
+    made = one(
+        span("s0", "CHAIN", Q="How far?"), span("s1", "RETRIEVER", "s0", held=listed("__REDACTED__")), call("s2", "s0")
+    )
+
+    assert made.context == ()
+    assert made.gap("context") is not None
+
+
+def test_turns_before_the_last_question_are_history() -> None:
+    """Kept apart from the query."""
+    messages = talk(("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello."), ("user", "How far?"))
+    made = one(call("s0", prompt=None, also=messages))
+
+    assert made.query == "How far?"
+    assert [(t.role, t.text) for t in made.history] == [("user", "Hi"), ("assistant", "Hello.")]
+
+
+def test_the_answer_a_user_saw_wins_over_what_was_generated() -> None:
+    """And where it differs, the record says where the generation's own text stands."""
+    made = one(span("s0", "CHAIN", Q="How far?", A="It is far."), call("s1", "s0", told="far"))
+
+    assert made.answer == "It is far."
+    assert [o.field for o in made.origins][1:3] == ["answer", "answer.generated"]
+
+
+def test_what_follows_the_answer_is_not_the_answer() -> None:
+    """A title is generated last; the request's output tells which text was given."""
+    made = one(
+        span("s0", "AGENT", Q="How far?", A="Far."),
+        call("s1", "s0", told="Far."),
+        call("s2", "s0", told="Moon distance", prompt="Give this talk a title."),
+    )
+
+    assert made.answer == "Far."
+    assert made.targets["answer"].span_id == "s1"
+    assert [p.id for p in made.context] == ["mars", "moon"]
+
+
+def test_of_a_wrapper_and_its_inner_call_the_inner_is_the_generation() -> None:
+    """LlamaIndex's predict around chat, an SDK's own content-free span inside: one answer, one generation."""
+    silent = Span(
+        "s3",
+        "t",
+        parent_id="s2",
+        start=3,
+        scope="com.anthropic.sdk.python",
+        attributes={"gen_ai.operation.name": "chat"},
+    )
+    made = one(span("s0", "CHAIN", Q="How far?"), call("s1", "s0"), call("s2", "s1"), silent)
+
+    assert made.targets["answer"].span_id == "s2"
+    assert made.answer == "Far."
+
+
+def test_a_call_for_a_tool_is_no_answer() -> None:
+    """A trace that ends there says so."""
+    asks = {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "search"}
+    made = one(call("s0", told=None, also=asks))
+
+    gap = made.gap("answer")
+    assert made.answer is None
+    assert gap is not None
+    assert gap.reason == "no_answer"
+    assert "search" in gap.remedy
+
+
+def test_a_failed_generation_is_no_answer() -> None:
+    """Whatever text is left of it; the first line of the error is said."""
+    made = one(
+        span("s0", "CHAIN", Q="How far?", A="Error!", status="error"),
+        call("s1", "s0", told="The Moon is", status="error", status_message="404: no such model\nTraceback"),
+    )
+
+    gap = made.gap("answer")
+    assert made.answer is None
+    assert gap is not None
+    assert gap.reason == "error"
+    assert "404: no such model" in gap.remedy
+    assert "Traceback" not in gap.remedy
+    evicted = one(span("s0", "CHAIN", Q="How far?"), call("s1", "s0", told=None, status="error", dropped=4)).gap(
+        "answer"
+    )
+    assert evicted is not None
+    assert evicted.reason == "error"
+
+
+def test_a_retry_that_succeeds_is_the_answer() -> None:
+    """The failed call before it counts for nothing."""
+    root = Span("s0", "t", start=0)
+
+    assert one(root, call("s1", "s0", told=None, status="error"), call("s2", "s0", told="Far.")).answer == "Far."
+
+
+def test_what_an_evaluator_generates_is_no_answer() -> None:
+    """A judge inside the traced request speaks of the answer, not for it."""
+    made = one(
+        span("s0", "CHAIN", Q="How far?"),
+        call("s1", "s0", told="Far."),
+        span("s2", "EVALUATOR", "s0"),
+        call("s3", "s2", told="Score: 5"),
+    )
+
+    assert made.answer == "Far."
+
+
+def test_an_answer_without_a_traced_generation_is_the_requests_output() -> None:
+    """Calls to a model are not always instrumented."""
+    made = one(
+        span("s0", "CHAIN", Q="How far?", A="Far [1]."), span("s1", "RETRIEVER", "s0", held=listed(MOON, ids=["moon"]))
+    )
+
+    assert (made.answer, made.gaps) == ("Far [1].", ())
+    assert [c.passage_id for c in made.citations] == ["moon"]
