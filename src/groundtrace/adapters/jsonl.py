@@ -1,0 +1,332 @@
+"""Records in, scorecards out: JSON lines for those who have questions, contexts and answers, and no traces."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import orjson
+
+from groundtrace.adapters.ledger import Ledger, Stamp, stamp, stamp_of, writable
+from groundtrace.adapters.lines import LINE_MB, NOT_JSON, REPLACED, Losses, Problem, clean, find, head, is_own, texts
+from groundtrace.adapters.published import State, receipts
+from groundtrace.errors import PlanError
+from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Span, Trace
+
+if TYPE_CHECKING:
+    from groundtrace.adapters.lines import Text
+    from groundtrace.model import Label, Window
+    from groundtrace.ports import Choose
+
+FIELDS = ("query", "context", "answer")
+"""What makes an object a record: any one of them."""
+
+ATTRIBUTE = "groundtrace.record"
+"""The attribute of a record's one span that holds the object as it was read."""
+
+SCOPE = "groundtrace.jsonl"
+_DEEPEST = 64
+_CARD = re.compile(rb'\s*\{"id":"[^"]*","record_id":')
+_KEY = re.compile(rb'"(query|context|answer)"\s*:')
+
+_NO_RECORD = Problem("line is no record", "lines are no records", f"skipped; one holds {', '.join(FIELDS)}")
+_OTLP = Problem("line is OTLP, no record", "lines are OTLP, no records", "skipped; read them as otel:PATH")
+_TOO_DEEP = Problem("line is nested too deep", "lines are nested too deep", "skipped")
+_TWICE = Problem("record came a second time", "records came a second time", "skipped")
+_SAME_ID = Problem("record has another's id", "records have another's id", "read under the id with # and a number")
+_SAME_SPAN = Problem("record has another's span", "records have another's span", "read under a span id of its own")
+_REPLACED = Problem("line held text that is no Unicode", "lines held text that is no Unicode", "U+FFFD stands there")
+_OURS = Problem("was written by groundtrace", "", "skipped; give the records it speaks of")
+_NOTHING = Problem("holds no files of records", "", "nothing to read; *.jsonl and *.json are read, also as .gz or .zst")
+_KEPT = "a person's or a better judge's card stands"
+
+
+class JsonlSource:
+    """Records as JSON lines: a file, a folder, a glob, or `-` for standard input; plain, .gz or .zst.
+
+    A line holds `query`, `context` (texts, or objects with `id` and `text`) and `answer`, or some of them, and may
+    hold `id`, `trace_id`, `span_id` and whatever else a record has. A record without an id gets one made from its
+    content. Each becomes a trace of one span that carries the object. What is no record is named in `notes`.
+    """
+
+    platform = "jsonl"
+
+    def __init__(self, path: str, *, line_mb: int = LINE_MB) -> None:
+        self._place = find(path)
+        self._line_mb = line_mb
+        self.losses = Losses()
+
+    def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - records have no time, and files are read whole
+        """The records in the order they stand, one at a time; they have no time, so they are in every window."""
+        self.losses = Losses()
+        earlier = _Earlier()
+        for text, item, replaced in self._objects():
+            named = _named(item)
+            name = earlier.name(named)
+            if name is None:
+                self.losses.add(text.file, _TWICE, text.line)
+                continue
+            notes = []
+            if name != named["id"]:
+                self.losses.add(text.file, _SAME_ID, text.line)
+                named["id"] = name
+                notes.append(f"its id stands on an earlier line: read as {name}")
+            span = _span(named)
+            if earlier.holds(span):
+                self.losses.add(text.file, _SAME_SPAN, text.line)
+                span = replace(span, id=_made_id(named["id"]))
+                notes.append(f"its span stands on an earlier line: read as {span.id}")
+            if replaced:
+                notes.append(f"span {span.id}: {REPLACED}")
+            ref = Ref(self.platform, trace_id=span.trace_id, span_id=span.id)
+            if choose(ref, ()):
+                yield Trace(ref, (span,), notes=tuple(notes))
+
+    def labels(self, since: int | None = None) -> Iterator[Label]:  # noqa: ARG002 - the port's parameter
+        """Nothing: people can't answer in a file."""
+        return iter(())
+
+    def doctor(self) -> Iterator[Check]:
+        """Whether each file can be read and starts like records; standard input is not touched."""
+        for file in self._place.files():
+            well = self.recognises(file)
+            detail = "records" if well else "does not start like records"
+            yield Check(str(file), well, detail, "" if well else f"write one object a line with {', '.join(FIELDS)}")
+
+    def home(self) -> JsonlSink:
+        """The sink beside the file: x.groundtrace.jsonl for x.jsonl."""
+        folder, stem = self._place.home()
+        return JsonlSink(str(folder / f"{stem}.groundtrace.jsonl"))
+
+    def notes(self) -> tuple[str, ...]:
+        """What could not be read so far, one line each."""
+        return self.losses.notes()
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Whether a file, or a file of a folder, starts like records; nothing else is opened.
+
+        >>> JsonlSource.recognises(Path("no/such/file"))
+        False
+        """
+        if path.is_dir():
+            with suppress(PlanError):
+                return any(cls.recognises(file) for file in find(str(path)).files())
+        start = head(path)
+        for text in (start, *start.splitlines()):
+            with suppress(ValueError, RecursionError):
+                first = orjson.loads(text)
+                if isinstance(first, (dict, list)):
+                    return any(_problem(item) is None for item in _items(first))
+        return b"resourceSpans" not in start and _KEY.search(start) is not None
+
+    def _objects(self) -> Iterator[tuple[Text, dict[str, Any], bool]]:
+        """Each object that is a record, where it stands, and whether its text had to be mended."""
+        files: tuple[Path | None, ...] = (None,) if self._place.kind == "stdin" else self._place.files()
+        if not files:
+            self.losses.add(self._place.path, _NOTHING)
+        for file in files:
+            if file is not None and is_own(file):
+                self.losses.add(str(file), _OURS)
+                continue
+            for text in texts(file, self.losses, self._line_mb):
+                try:
+                    value, replaced = _parsed(text.data)
+                except (ValueError, RecursionError) as error:
+                    problem = NOT_JSON if isinstance(error, ValueError) else _TOO_DEEP
+                    self.losses.add(text.file, problem, text.line)
+                    continue
+                if replaced:
+                    self.losses.add(text.file, _REPLACED, text.line)
+                for item in _items(value):
+                    reason = _problem(item)
+                    if reason is None:
+                        yield text, item, replaced
+                    else:
+                        self.losses.add(text.file, reason, text.line)
+
+
+class JsonlSink:
+    """Writes scorecards to a file, one a line; a card that stands there already is not written again.
+
+    A card whose content changed is added as its newest version, so the last line of an id counts. A card that waits
+    for a person is written without its scores. PlanError where the file holds anything but scorecards.
+    """
+
+    name = "jsonl"
+    updates: Literal["upsert", "append"] = "append"
+
+    def __init__(self, path: str) -> None:
+        file = Path(path)
+        if path == "-" or file.is_dir():
+            raise PlanError("to", path, "is no file", hint="name one, such as jsonl:cards.jsonl")
+        writable(file.parent)
+        if not _holds_cards(head(file)):
+            raise PlanError("to", path, "holds something other than scorecards", hint="name another file")
+        self.path = file
+        self._ledger = Ledger(file, _stamps)
+
+    def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
+        """Write the cards, and say what became of each score once its card is on the disk."""
+        for card in cards:
+            states, reason = self._written(card, card.content_hash)
+            every = {card.feedback_id(score.name): states[card.id] for score in card.scores}
+            yield from receipts(card, self.name, every or states, {"kept": _KEPT, "failed": reason})
+
+    def _written(self, card: Scorecard, content_hash: str) -> tuple[Mapping[str, State], str]:
+        due = {card.id: stamp_of(card, content_hash)}
+        try:
+            return self._ledger.append(due, lambda _: line(card, content_hash)), ""
+        except OSError as error:
+            return {card.id: "failed"}, f"{self.path}: {error.strerror or error}"
+
+
+def line(card: Scorecard, content_hash: str) -> dict[str, Any]:
+    """A scorecard as one flat object: where it belongs first, then what was found, then how it was found."""
+    said = card.model_dump(mode="json", exclude={"ref", "review"})
+    if card.status == "pending_review":
+        said["scores"] = []
+    placed: dict[str, Any] = {"id": card.id, "record_id": card.record_id, "content_hash": content_hash}
+    placed |= {"platform": card.ref.platform, "project": card.ref.project}
+    placed |= {"trace_id": card.ref.trace_id, "span_id": card.ref.span_id}
+    first = ("rubric", "version", "judge", "judge_kind", "status", "reason", "scores", "findings")
+    placed |= {name: said[name] for name in first} | {"review": [review.reason for review in card.review]}
+    return placed | said
+
+
+# --- a record -------------------------------------------------------------------------------------------------------
+
+
+def _parsed(data: bytes) -> tuple[Any, bool]:
+    """A JSON text, and whether some of it was no Unicode; numbers that are none are null."""
+    try:
+        value, replaced = orjson.loads(data), False
+    except ValueError:
+        raw = json.loads(data.decode("utf-8", "surrogateescape"), parse_constant=lambda _: None, parse_float=_finite)
+        value = _cleaned(raw)
+        replaced = value != raw
+    if not _fits(value, _DEEPEST):
+        raise RecursionError("nested too deep")
+    return value, replaced
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+def _cleaned(value: object) -> object:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): _cleaned(item) for key, item in value.items()}
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
+
+
+def _fits(value: object, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_fits(item, depth - 1) for item in inner)
+
+
+class _Earlier:
+    """What stood on earlier lines; hashes, so that a file of any length fits."""
+
+    def __init__(self) -> None:
+        self._contents: set[int] = set()
+        self._counts: dict[int, int] = {}
+        self._names: set[int] = set()
+        self._spans: set[int] = set()
+
+    def name(self, item: Mapping[str, Any]) -> str | None:
+        """The id to read a record under: its own, or with a number where another has it; None where it came before."""
+        content, mark = hash(_canonical(item)), hash(item["id"])
+        if content in self._contents:
+            return None
+        self._contents.add(content)
+        number = self._counts.get(mark, 0) + 1
+        name = item["id"] if number == 1 else f"{item['id']}#{number}"
+        while hash(name) in self._names:
+            number += 1
+            name = f"{item['id']}#{number}"
+        self._counts[mark] = number
+        self._names.add(hash(name))
+        return str(name)
+
+    def holds(self, span: Span) -> bool:
+        """Whether another record had this span; it is held from now on."""
+        mark = hash((span.trace_id, span.id))
+        known = mark in self._spans
+        self._spans.add(mark)
+        return known
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _problem(item: object) -> Problem | None:
+    """Why an item is no record; None where it is one."""
+    if isinstance(item, dict) and any(item.get(name) is not None for name in FIELDS):
+        return None
+    return _OTLP if isinstance(item, dict) and {"resourceSpans", "resourceLogs"} & item.keys() else _NO_RECORD
+
+
+def _named(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with its id as text, or with one made from its content."""
+    given = _text(item.get("id"))
+    return {**item, "id": given or uuid.uuid5(NAMESPACE, _canonical(item).decode()).hex}
+
+
+def _span(item: Mapping[str, Any]) -> Span:
+    trace_id = _text(item.get("trace_id")) or item["id"]
+    span_id = _text(item.get("span_id")) or _made_id(item["id"])
+    return Span(id=span_id, trace_id=trace_id, name="record", attributes={ATTRIBUTE: item}, scope=SCOPE)
+
+
+def _made_id(record_id: str) -> str:
+    return uuid.uuid5(NAMESPACE, record_id).hex[:16]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else _canonical(value).decode()
+
+
+def _canonical(value: object) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+# --- reading it back ------------------------------------------------------------------------------------------------
+
+
+def _holds_cards(start: bytes) -> bool:
+    """Whether a file starts like one of scorecards: is empty, or torn by a crash in its first line, or has one."""
+    lines = start.strip().splitlines()
+    if len(lines) == 1 and lines[0].startswith(b'{"id"') and not _CARD.match(lines[0]):
+        with suppress(ValueError):
+            orjson.loads(lines[0])
+            return False
+        return True
+    return not lines or any(map(_CARD.match, lines))
+
+
+class _Written(msgspec.Struct, gc=False):
+    """What tells one written card from another."""
+
+    id: str
+    content_hash: str
+    judge_kind: str
+    status: str
+
+
+def _stamps(written: bytes) -> Iterator[tuple[str, Stamp]]:
+    with suppress(ValueError, RecursionError):
+        card = msgspec.json.decode(written, type=_Written)
+        yield card.id, stamp(card.content_hash, card.judge_kind, card.status)

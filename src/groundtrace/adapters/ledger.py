@@ -1,0 +1,160 @@
+"""Files of JSON lines that only grow: what stands there is read back, and nothing is written twice.
+
+Any number of processes may write to one file: each locks it, reads what the others added, and adds its line whole.
+A line a crash left torn is ended, never cut off.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from groundtrace.adapters.lines import clean
+from groundtrace.errors import PlanError
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from groundtrace.adapters.published import State
+    from groundtrace.model import Scorecard
+
+_RANKS = {"offline": 1, "llm": 2, "human": 3}
+
+
+class Stamp(NamedTuple):
+    """Which content stands under an id, and whose word it is: what outranks it may replace it, and its equals."""
+
+    content_hash: str
+    rank: int
+
+
+def stamp(content_hash: str, judge_kind: object, status: object) -> Stamp:
+    """The stamp of a card: a person's outranks a model's, a model's the offline judge's, any score an unscored card.
+
+    >>> stamp("h", "llm", "scored").rank > stamp("h", "offline", "scored").rank > stamp("h", "llm", "unscored").rank
+    True
+    """
+    return Stamp(content_hash, 0 if status == "unscored" else _RANKS.get(str(judge_kind), 0))
+
+
+def stamp_of(card: Scorecard, content_hash: str) -> Stamp:
+    """The stamp of a card about to be written: even an unscored one replaces what its own judge said before."""
+    return stamp(content_hash, card.judge_kind, "scored")
+
+
+class Ledger:
+    """One file and what it already says; `stamps` finds the ids and stamps in a line of it, and never raises."""
+
+    def __init__(self, path: Path, stamps: Callable[[bytes], Iterable[tuple[str, Stamp]]]) -> None:
+        self.path = path
+        self._stamps = stamps
+        self._known: dict[str, Stamp] = {}
+        self._read = self._inode = 0
+        self._torn = False
+
+    def append(self, due: Mapping[str, Stamp], compose: Callable[[Collection[str]], object]) -> dict[str, State]:
+        """Add one line for the ids whose content is new; says for each id what became of it.
+
+        `compose` makes the line of the ids to write. The line is on the disk when this returns; OSError where it
+        could not be put there, and then nothing of it is left in the file.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(self.path) as file:
+            self._catch_up(file)
+            states = {key: self._state(key, stamped) for key, stamped in due.items()}
+            new = [key for key, state in states.items() if state == "written"]
+            if new:
+                self._write(file, encode(compose(new)))
+                self._known |= {key: due[key] for key in new}
+        return states
+
+    def _state(self, key: str, stamped: Stamp) -> State:
+        known = self._known.get(key)
+        if known is None:
+            return "written"
+        if known.content_hash == stamped.content_hash:
+            return "unchanged"
+        return "kept" if known.rank > stamped.rank else "written"
+
+    def _catch_up(self, file: int) -> None:
+        """Read what was added since the last look; all of it where the file is another than before."""
+        status = os.fstat(file)
+        if status.st_ino != self._inode or status.st_size < self._read:
+            self._known, self._read, self._inode, self._torn = {}, 0, status.st_ino, False
+        if status.st_size == self._read:
+            return
+        with open(file, "rb", closefd=False) as added:
+            added.seek(self._read)
+            line = b""
+            for line in added:
+                self._known.update(self._stamps(line))
+        self._read, self._torn = status.st_size, not line.endswith(b"\n")
+
+    def _write(self, file: int, line: bytes) -> None:
+        """Put a line on the disk, after whatever a crash left; on trouble nothing of it stays."""
+        left = memoryview((b"\n" if self._torn else b"") + line + b"\n")
+        before, size = self._read, len(left)
+        try:
+            while left:
+                left = left[os.write(file, left) :]
+            os.fsync(file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(file, before)
+            raise
+        self._read, self._torn = before + size, False
+
+
+def encode(value: object) -> bytes:
+    r"""A value as one line of JSON, for every reader of lines.
+
+    Half characters, which UTF-8 can't carry, become U+FFFD; characters at which some readers end a line are escaped.
+
+    >>> encode({"text": "half \ud83d"}).decode(), encode("one\u2028line")
+    ('{"text":"half \ufffd"}', b'"one\\u2028line"')
+    """
+    try:
+        line = orjson.dumps(value)
+    except TypeError:
+        line = orjson.dumps(_cleaned(value))
+    for end in "\x85\u2028\u2029":
+        line = line.replace(end.encode(), f"\\u{ord(end):04x}".encode())
+    return line
+
+
+def writable(folder: Path, key: str = "to") -> None:
+    """Refuse a folder that nothing can be written to, before anything is judged: PlanError."""
+    existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+    if not existing.is_dir():
+        raise PlanError(key, str(folder), f"is no folder: {existing} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise PlanError(key, str(folder), "can't be written to", hint="name a folder that is yours")
+
+
+def _cleaned(value: object) -> object:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cleaned(item) for item in value]
+    return value
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """The file, ours alone until we are done; where there are no file locks (Windows), one writer is assumed."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+    finally:
+        os.close(file)

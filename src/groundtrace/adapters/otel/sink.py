@@ -1,0 +1,300 @@
+"""Scores as OpenTelemetry sees them: evaluation events for log stores, evaluator spans for OpenInference's readers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import json
+import re
+import time
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from groundtrace.adapters.ledger import Ledger, Stamp, encode, stamp, stamp_of, writable
+from groundtrace.adapters.otel.wire import Decoder
+from groundtrace.adapters.published import PREFIX, Result, State, receipts, results
+from groundtrace.errors import PlanError
+from groundtrace.model import Receipt, Ref, Scorecard, Target
+
+EVENT = "gen_ai.evaluation.result"
+"""OpenTelemetry's event for a score. It has no place for a range or an evaluator: those are in `groundtrace.*`."""
+
+_INFO, _WARN = 9, 13
+_TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
+_ANNOTATORS = {"human": "HUMAN", "llm": "LLM", "offline": "CODE"}
+_KEPT = "a person's or a better judge's score stands"
+
+
+class OtelSink:
+    """Writes `<stem>.groundtrace.logs.jsonl` and `<stem>.groundtrace.jsonl` into a folder, made if it is missing.
+
+    The first holds one `gen_ai.evaluation.result` event a score, the second one OpenInference evaluator span a card,
+    linked to the span that was judged; both are OTLP JSON lines any collector reads. What stands there already is not
+    written again, a changed card is added as its newest version.
+    """
+
+    name = "otel"
+    updates: Literal["upsert", "append"] = "append"
+
+    def __init__(self, folder: str, *, stem: str = "scores") -> None:
+        if Path(stem).name != stem:
+            raise PlanError("stem", stem, "is no file name")
+        place = Path(folder)
+        writable(place)
+        self.events = place / f"{stem}.groundtrace.logs.jsonl"
+        self.spans = place / f"{stem}.groundtrace.jsonl"
+        self._events = Ledger(self.events, _event_stamps)
+        self._spans = Ledger(self.spans, _span_stamps)
+
+    def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
+        """Write the cards' scores, and say what became of each one once it is on the disk."""
+        for card in cards:
+            states, reason = self._written(card)
+            yield from receipts(card, self.name, states, {"kept": _KEPT, "failed": reason})
+
+    def _written(self, card: Scorecard) -> tuple[Mapping[str, State], str]:
+        published = {result.feedback_id: result for result in results(card)}
+        due = {key: stamp_of(card, result.content_hash) for key, result in published.items()}
+        try:
+            states = self._events.append(due, lambda keys: events(card, _picked(published, keys)))
+            if _ids(card)[1]:  # a link must name a span
+                self._spans.append(due, lambda keys: carrier(card, _picked(published, keys)))
+        except OSError as error:
+            return dict.fromkeys(published, "failed"), f"{self.events.parent}: {error.strerror or error}"
+        return states, ""
+
+
+def events(card: Scorecard, published: Iterable[Result]) -> dict[str, Any]:
+    """The card's results as one OTLP LogsData: a log record each, with the ids of the span that was judged."""
+    trace_id, span_id, elsewhere = _ids(card)
+    when = str(_nanoseconds(card.timestamp))
+    records = [
+        {
+            "timeUnixNano": when,
+            "observedTimeUnixNano": when,
+            "severityNumber": _WARN if result.error else _INFO,
+            "severityText": "WARN" if result.error else "INFO",
+            "eventName": EVENT,
+            "body": {"stringValue": _said(result)},
+            "attributes": _attributes(_standard(card, result) | _facts(card, result) | elsewhere),
+            **({"traceId": trace_id} if trace_id else {}),
+            **({"spanId": span_id} if span_id else {}),
+        }
+        for result in published
+    ]
+    scoped = {"scope": _scope(), "logRecords": records}
+    return {"resourceLogs": [{"resource": _resource(), "scopeLogs": [scoped]}]}
+
+
+def carrier(card: Scorecard, published: Sequence[Result]) -> dict[str, Any]:
+    """The card's results as one OTLP TracesData: a span of a trace of its own with one link, to the span judged."""
+    trace_id, span_id, _ = _ids(card)
+    attributes: dict[str, Any] = {"openinference.span.kind": "EVALUATOR"}
+    for number, result in enumerate(published):
+        facts = {name.removeprefix(PREFIX): value for name, value in _facts(card, result).items()}
+        said = {
+            "name": result.name,
+            "score": result.value,
+            "label": result.label,
+            "explanation": result.explanation or result.error,
+            "annotator_kind": _ANNOTATORS[card.judge_kind],
+            "identifier": f"{PREFIX}{card.rubric}",
+            "metadata": encode(facts).decode(),
+        }
+        attributes |= {f"evaluations.{number}.evaluation.{field}": value for field, value in said.items()}
+    when = str(_nanoseconds(card.timestamp))
+    version = json.dumps([card.id, published[0].content_hash, card.timestamp])
+    span = {
+        "traceId": uuid.UUID(card.id).hex,
+        "spanId": hashlib.sha256(version.encode()).hexdigest()[:16],
+        "name": f"{PREFIX}{card.rubric}",
+        "kind": 1,
+        "startTimeUnixNano": when,
+        "endTimeUnixNano": when,
+        "attributes": _attributes(attributes),
+        "links": [{"traceId": trace_id, "spanId": span_id}],
+        "status": {},
+    }
+    return {"resourceSpans": [{"resource": _resource(), "scopeSpans": [{"scope": _scope(), "spans": [span]}]}]}
+
+
+# --- what an event says ---------------------------------------------------------------------------------------------
+
+
+def _standard(card: Scorecard, result: Result) -> dict[str, Any]:
+    """The attributes of the convention, and the three that Logfire reads beside them."""
+    name, target = _target(card)
+    evaluator = {"name": f"{PREFIX}{card.rubric}", "arguments": {"judge": card.judge}}
+    return {
+        "gen_ai.evaluation.name": result.name,
+        "gen_ai.evaluation.score.value": None if result.value is None else float(result.value),
+        "gen_ai.evaluation.score.label": result.label,
+        "gen_ai.evaluation.explanation": result.explanation or None,
+        "gen_ai.response.id": target.keys.get("response_id"),
+        "error.type": result.error,
+        "gen_ai.evaluation.target": name,
+        "gen_ai.evaluation.evaluator.source": json.dumps(evaluator),
+        "gen_ai.evaluation.evaluator.version": card.version,
+    }
+
+
+def _facts(card: Scorecard, result: Result) -> dict[str, Any]:
+    """What the conventions have no place for: the range, who judged by which rubric, on what evidence, for whom."""
+    matches = Counter(evidence.match for evidence in result.evidence)
+    located = sum(matches[match] for match in ("exact", "normalised", "fuzzy"))
+    facts = {
+        "score.low": None if result.low is None else float(result.low),
+        "score.high": None if result.high is None else float(result.high),
+        "evidence.located": located,
+        "evidence.paraphrase": matches["paraphrase"],
+        "evidence.absent": matches["absent"],
+        "rubric.name": card.rubric,
+        "rubric.version": card.version,
+        "prompt.hash": card.prompt_hash or None,
+        "judge.id": card.judge or None,
+        "judge.kind": card.judge_kind,
+        "judge.temperature": card.temperature,
+        "judge.calibration": card.calibration,
+        "judge.limits": card.limits or None,
+        "card.id": card.id,
+        "record.id": card.record_id,
+        "feedback.id": result.feedback_id,
+        "content.hash": result.content_hash,
+        "batch.id": card.batch_id or None,
+        "status": card.status,
+        "partial": card.partial,
+        "risk": card.risk,
+        "decided_by": card.decided_by,
+        "confidence": card.confidence,
+        "root_cause": card.root_cause,
+        "review": [review.reason for review in card.review] or None,
+        "flags": list(card.flags) or None,
+        "source_ids": list(card.source_ids) or None,
+        "tags": list(card.tags) or None,
+    }
+    facts |= {f"slice.{name}": value for name, value in card.slices.items()}
+    return {f"{PREFIX}{name}": value for name, value in facts.items() if value is not None}
+
+
+def _said(result: Result) -> str:
+    """The result in words, for readers that show only a log record's body.
+
+    >>> _said(Result("source_support", "id", "hash", value=4.0, low=1, high=5, label="Strongly Implies"))
+    'groundtrace.source_support = 4 of 1..5 (Strongly Implies)'
+    """
+    if result.error:
+        return f"{result.name}: not scored: {result.error}"
+    if result.value is None:
+        return f"{result.name}: {result.label}"
+    label = f" ({result.label})" if result.label else ""
+    return f"{result.name} = {result.value:g} of {result.low:g}..{result.high:g}{label}"
+
+
+def _target(card: Scorecard) -> tuple[str, Ref]:
+    """What was judged: the span of the answer, else the root, else what the record stands for."""
+    names: tuple[Target, ...] = ("answer", "root")
+    return next(((name, card.targets[name]) for name in names if name in card.targets), ("record", card.ref))
+
+
+def _ids(card: Scorecard) -> tuple[str, str, dict[str, Any]]:
+    """The target's ids where OTLP can hold them; in attributes where it can't (another platform's, a record's)."""
+    _, target = _target(card)
+    trace_id = target.trace_id if _TRACE_ID.fullmatch(target.trace_id) else ""
+    span_id = target.span_id if trace_id and _SPAN_ID.fullmatch(target.span_id or "") else ""
+    elsewhere: dict[str, Any] = {}
+    if target.platform != "otel" or not trace_id or (target.span_id and not span_id):
+        elsewhere = {
+            f"{PREFIX}target.platform": target.platform,
+            f"{PREFIX}target.trace_id": target.trace_id,
+            f"{PREFIX}target.span_id": target.span_id,
+        }
+    return trace_id, span_id or "", elsewhere
+
+
+def _nanoseconds(timestamp: str) -> int:
+    """An ISO time as OTLP counts it; now where there is none.
+
+    >>> _nanoseconds("2026-01-01T00:00:00.000001+00:00")
+    1767225600000001000
+    """
+    try:
+        moment = dt.datetime.fromisoformat(timestamp)
+    except ValueError:
+        return time.time_ns()
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1) * 1000
+
+
+# --- OTLP JSON ------------------------------------------------------------------------------------------------------
+
+
+def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _value(value)} for key, value in values.items() if value is not None]
+
+
+def _value(value: object) -> dict[str, Any]:
+    """A value as OTLP JSON spells it.
+
+    >>> _value(3), _value(True), _value(["a"])
+    ({'intValue': '3'}, {'boolValue': True}, {'arrayValue': {'values': [{'stringValue': 'a'}]}})
+    """
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, (list, tuple)):
+        return {"arrayValue": {"values": [_value(item) for item in value]}}
+    return {"stringValue": str(value)}
+
+
+def _resource() -> dict[str, Any]:
+    return {"attributes": _attributes({"service.name": "groundtrace"})}
+
+
+@functools.cache
+def _scope() -> dict[str, Any]:
+    return {"name": "groundtrace", "version": metadata.version("groundtrace")}
+
+
+# --- reading it back ------------------------------------------------------------------------------------------------
+
+
+def _picked(published: Mapping[str, Result], keys: Collection[str]) -> list[Result]:
+    return [published[key] for key in keys]
+
+
+def _event_stamps(line: bytes) -> Iterator[tuple[str, Stamp]]:
+    decoded = Decoder().decode(line)
+    for log in decoded.logs if decoded else ():
+        facts = {name.removeprefix(PREFIX): value for name, value in log.attributes.items()}
+        yield from _stamps(facts)
+
+
+def _span_stamps(line: bytes) -> Iterator[tuple[str, Stamp]]:
+    decoded = Decoder().decode(line)
+    for span in decoded.spans if decoded else ():
+        for name, value in span.attributes.items():
+            if name.startswith("evaluations.") and name.endswith(".metadata"):
+                yield from _stamps(_parsed(value))
+
+
+def _parsed(value: object) -> object:
+    try:
+        return orjson.loads(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _stamps(facts: object) -> Iterator[tuple[str, Stamp]]:
+    if isinstance(facts, dict) and {"feedback.id", "content.hash"} <= facts.keys():
+        made = stamp(str(facts["content.hash"]), facts.get("judge.kind"), facts.get("status"))
+        yield str(facts["feedback.id"]), made

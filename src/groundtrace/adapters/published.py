@@ -1,0 +1,109 @@
+"""What of a scorecard a platform is told: the scores that count, or why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from groundtrace.model import Evidence, Receipt, Scorecard
+
+State: TypeAlias = Literal["written", "unchanged", "kept", "failed"]
+"""What became of a result on a platform that is read back."""
+
+PREFIX = "groundtrace."
+"""Stands before every score's name on a platform, so that it meets no other's."""
+
+NEEDS_REVIEW = "needs_review"
+NOT_APPLICABLE = "not_applicable"
+NOT_ASSESSED = "not_assessed"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of feedback as a platform shows it. `error` says why a card could not be scored."""
+
+    score: str
+    feedback_id: str
+    content_hash: str
+    value: float | None = None
+    label: str | None = None
+    explanation: str = ""
+    low: float | None = None
+    high: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The score's name on a platform."""
+        return PREFIX + self.score
+
+
+def results(card: Scorecard) -> tuple[Result, ...]:
+    """What is published of a card.
+
+    A scored card gives one result a score; the empty headline of a partial one is left out, any other score without
+    a value says by its label why. A card that waits for a person gives a flag and no number, an unscored one its
+    reason.
+    """
+    digest = card.content_hash
+    if card.status != "scored":
+        bare = Result(card.rubric, card.feedback_id(card.rubric), digest)
+        return (_flagged(bare, card) if card.status == "pending_review" else _failed(bare, card),)
+    return tuple(
+        Result(
+            score=score.name,
+            feedback_id=card.feedback_id(score.name),
+            content_hash=digest,
+            value=score.value,
+            label=_why_empty(score.rationale) if score.value is None and not score.label else score.label,
+            explanation=score.rationale,
+            low=score.low,
+            high=score.high,
+            evidence=score.evidence,
+        )
+        for score in card.scores
+        if not (card.partial and score.name == card.rubric and score.value is None)
+    )
+
+
+def receipts(
+    card: Scorecard, sink: str, states: Mapping[str, State], reasons: Mapping[str, str] | None = None
+) -> Iterator[Receipt]:
+    """One receipt a score, from what became of the results that were due, by feedback id.
+
+    A score that is not published by itself (held back, or an empty headline) shares the fate of its card.
+    """
+    order: tuple[State, ...] = ("failed", "written", "kept", "unchanged")
+    whole = next((state for state in order if state in states.values()), "unchanged")
+    digest = card.content_hash
+    for name in [score.name for score in card.scores] or [card.rubric]:
+        feedback_id = card.feedback_id(name)
+        state = states.get(feedback_id, whole)
+        yield Receipt(
+            sink=sink,
+            card_id=card.id,
+            score=name,
+            state=state,
+            reason=(reasons or {}).get(state),
+            feedback_id=feedback_id,
+            content_hash=digest,
+        )
+
+
+def _flagged(bare: Result, card: Scorecard) -> Result:
+    told = "; ".join(f"{review.reason}: {review.note}" if review.note else review.reason for review in card.review)
+    return replace(bare, label=NEEDS_REVIEW, explanation=told or "a person must decide")
+
+
+def _failed(bare: Result, card: Scorecard) -> Result:
+    said = [str(card.details.get("rationale") or "")]
+    said += [finding.rationale or finding.reason or "" for finding in card.findings if finding.status == "unscored"]
+    said += [f"{gap.field} is missing: {gap.reason}" + (f"; {gap.remedy}" if gap.remedy else "") for gap in card.gaps]
+    reason = card.reason or "unscored"
+    return replace(bare, explanation=next(filter(None, said), reason), error=reason)
+
+
+def _why_empty(rationale: str) -> str:
+    return NOT_ASSESSED if rationale.startswith("not assessed") else NOT_APPLICABLE

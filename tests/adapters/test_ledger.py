@@ -1,0 +1,199 @@
+"""A file that only grows: locked, read back, mended, never written twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from groundtrace.adapters.ledger import Ledger, Stamp, encode, stamp, writable
+from groundtrace.errors import PlanError
+
+
+def stamps(line: bytes) -> Iterator[tuple[str, Stamp]]:
+    """Lines of these tests hold ids and what stands under them."""
+    try:
+        yield from ((key, Stamp(*value)) for key, value in json.loads(line).items())
+    except ValueError:
+        return
+
+
+def ledger(path: Path) -> Ledger:
+    """A ledger that knows nothing yet."""
+    return Ledger(path, stamps)
+
+
+def add(to: Ledger, **due: Stamp) -> dict[str, Any]:
+    """Add a line, and give what became of each id."""
+
+    def compose(keys: Collection[str]) -> dict[str, Stamp]:
+        return {key: due[key] for key in keys}
+
+    return dict(to.append(due, compose))
+
+
+def test_what_stands_there_is_not_written_again(tmp_path: Path) -> None:
+    """By whoever opens the file next, and only what changed is added."""
+    path = tmp_path / "new" / "folder" / "x.jsonl"
+    one = ledger(path)
+    assert add(one, a=Stamp("1", 1), b=Stamp("1", 1)) == {"a": "written", "b": "written"}
+    for same in (one, ledger(path)):
+        assert add(same, a=Stamp("1", 1), b=Stamp("1", 1)) == {"a": "unchanged", "b": "unchanged"}
+    assert add(ledger(path), a=Stamp("2", 1), b=Stamp("1", 1)) == {"a": "written", "b": "unchanged"}
+    assert add(one, a=Stamp("2", 1)) == {"a": "unchanged"}
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"a": ["1", 1], "b": ["1", 1]},
+        {"a": ["2", 1]},
+    ]
+
+
+def test_a_better_judge_stands(tmp_path: Path) -> None:
+    """Lower ranks never replace higher ones; equals do."""
+    path = tmp_path / "x.jsonl"
+    said = [
+        add(ledger(path), a=stamp(*of))["a"]
+        for of in [
+            ("1", "llm", "unscored"),
+            ("2", "offline", "scored"),
+            ("3", "llm", "scored"),
+            ("4", "offline", "scored"),
+            ("5", "llm", "scored"),
+            ("6", "human", "scored"),
+            ("7", "llm", "scored"),
+        ]
+    ]
+    assert said == ["written", "written", "written", "kept", "written", "written", "kept"]
+
+
+def test_two_writers_see_each_other(tmp_path: Path) -> None:
+    """Each reads what the other added before it adds."""
+    one, other = ledger(tmp_path / "x.jsonl"), ledger(tmp_path / "x.jsonl")
+    assert add(one, a=Stamp("1", 1)) == {"a": "written"}
+    assert add(other, a=Stamp("1", 1), b=Stamp("1", 1)) == {"a": "unchanged", "b": "written"}
+    assert add(one, b=Stamp("1", 1)) == {"b": "unchanged"}
+
+
+def test_a_line_left_torn_is_ended_and_kept(tmp_path: Path) -> None:
+    """What a crash cut off is written again, on a line of its own."""
+    path = tmp_path / "x.jsonl"
+    add(ledger(path), a=Stamp("1", 1))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"b": ["1",')
+    assert add(ledger(path), a=Stamp("1", 1), b=Stamp("1", 1)) == {"a": "unchanged", "b": "written"}
+    assert path.read_bytes() == whole + b'{"b": ["1",\n' + b'{"b":["1",1]}\n'
+
+
+def test_a_last_line_without_its_end_still_counts(tmp_path: Path) -> None:
+    """An editor may have taken it."""
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": ["1", 1]}')
+    assert add(ledger(path), a=Stamp("1", 1), b=Stamp("1", 1)) == {"a": "unchanged", "b": "written"}
+    assert len(path.read_text().splitlines()) == 2
+
+
+@settings(deadline=None, max_examples=40)  # a disk has its own pace
+@given(cut=st.integers(min_value=0, max_value=200))
+def test_a_file_cut_anywhere_heals(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    """Nothing is lost that stood there whole, nothing doubled, and a third run adds nothing."""
+    path = tmp_path_factory.mktemp("cut") / "x.jsonl"
+    due = {f"id {number}": Stamp("1", 1) for number in range(10)}
+    for key, value in due.items():
+        add(ledger(path), **{key: value})
+    path.write_bytes(path.read_bytes()[:cut])
+    for _ in range(2):
+        again = ledger(path)
+        for key, value in due.items():
+            add(again, **{key: value})
+        grown = path.read_bytes()
+    found = [key for line in grown.splitlines() for key, _ in stamps(line)]
+    assert sorted(found) == sorted(due)
+    assert path.read_bytes() == grown
+
+
+def test_a_file_replaced_by_another_is_read_anew(tmp_path: Path) -> None:
+    """Rotation by a log keeper loses no score: it is written to the new file."""
+    path = tmp_path / "x.jsonl"
+    one = ledger(path)
+    add(one, a=Stamp("1", 1))
+    path.rename(tmp_path / "x.jsonl.1")
+    assert add(one, a=Stamp("1", 1)) == {"a": "written"}
+    path.write_text("")
+    assert add(one, a=Stamp("1", 1)) == {"a": "written"}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_ledger import add, ledger
+from groundtrace.adapters.ledger import Stamp
+for number in range(60):
+    add(ledger(Path(sys.argv[2])), **{f"id {number}": Stamp("1", 1)})
+"""
+
+
+def test_processes_may_write_at_once(tmp_path: Path) -> None:
+    """Three of them write the same sixty things: sixty lines."""
+    path = tmp_path / "x.jsonl"
+    run = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(path)]
+    running = [subprocess.Popen(run, stderr=subprocess.PIPE) for _ in range(3)]
+    assert [(process.communicate()[1], process.returncode) for process in running] == [(b"", 0)] * 3
+    found = [key for line in path.read_bytes().splitlines() for key, _ in stamps(line)]
+    assert sorted(found) == sorted(f"id {number}" for number in range(60))
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+from test_ledger import add, ledger
+from groundtrace.adapters.ledger import Stamp
+one = ledger(Path(sys.argv[2]))
+for size in (20, 200, 30):
+    try:
+        print(add(one, **{f"id of {size}": Stamp("1" * size, 1)}))
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+def test_what_does_not_fit_on_the_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The part that did fit is taken back, and the next line finds its place."""
+    path = tmp_path / "x.jsonl"
+    run = [sys.executable, "-c", FULL, str(Path(__file__).parent), str(path)]
+    said = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == ["{'id of 20': 'written'}", "File too large", "{'id of 30': 'written'}"]
+    assert [list(json.loads(line)) for line in path.read_text().splitlines()] == [["id of 20"], ["id of 30"]]
+
+
+def test_half_characters_are_written_as_what_they_are() -> None:
+    """Text of traces is not always text."""
+    value = {"a\ud800": ["\udfff", ("pair \ud83d\ude00", 1, None)]}
+    assert json.loads(encode(value)) == {"a\ufffd": ["\ufffd", ["pair 😀", 1, None]]}
+
+
+@settings(deadline=None)  # a busy machine is no fault
+@given(st.text() | st.characters(categories=["Zl", "Zp", "Cc"]))
+def test_a_line_is_one_line_for_every_reader(text: str) -> None:
+    """Python, Java and JavaScript end lines at more than line feeds."""
+    (line,) = encode({"text": text}).decode().splitlines()
+    assert json.loads(line) == {"text": text}
+
+
+def test_a_place_that_can_not_be_written_is_a_plan_error(tmp_path: Path) -> None:
+    """Before anything is judged."""
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(PlanError, match="is a file"):
+            writable(folder)
+    writable(tmp_path / "not" / "yet")
+    assert not (tmp_path / "not").exists()
