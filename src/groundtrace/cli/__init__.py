@@ -1,0 +1,276 @@
+"""The command line: `groundtrace demo`, `run`, `show`, `plugins`.
+
+Results go to stdout, progress and trouble to stderr. Exit codes: 0 the run finished, whatever stayed unscored; 2 bad
+plan; 3 a platform refused; 130 Ctrl-C.
+
+Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from groundtrace.errors import PlanError, PlatformError
+
+if TYPE_CHECKING:
+    from groundtrace.model import Record
+    from groundtrace.plan import Plan
+    from groundtrace.run import Watch
+    from groundtrace.tally import Report
+
+_PACE = 5.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+app = typer.Typer(
+    name="groundtrace",
+    help="Groundedness scores for the traces you already have.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SOURCE",
+        help="What to read: otel:PATH, jsonl:PATH, a path whose content says which, or one plan file (*.toml). "
+        "A PATH is a file, a folder, a glob or - for standard input.",
+        show_default=False,
+    ),
+]
+Many = list[str] | None
+
+
+def main() -> None:
+    """Run the command line; text the terminal's encoding can't hold is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    app()
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def demo() -> None:
+    """Judge five small traces offline and see what comes out; leaves its files in groundtrace-demo/."""
+    from groundtrace.cli import printed
+    from groundtrace.memory import InMemory
+    from groundtrace.plan import Plan
+    from groundtrace.run import look, run
+
+    with _border():
+        folder = Path("groundtrace-demo")
+        _unpack_demo(folder)
+        cards = f"jsonl:{folder}/cards.groundtrace.jsonl"
+        plan = Plan(sources=f"otel:{folder}/traces.jsonl", sinks=(f"otel:{folder}", cards), sample=1.0)
+        memory = InMemory()
+        records: list[Record] = []
+        look(plan, records.append)
+        report = run(plan, memory=memory)
+        out = printed.console()
+        out.print("Five answers of a library's help desk, read from their traces and judged offline.\n", style="dim")
+        for number, record in enumerate(records, start=1):
+            out.print(printed.story(number, record, memory))
+        out.print(printed.summary(report, lowest=0))
+        out.print(printed.next_steps(folder))
+    _leave(report)
+
+
+@app.command("run")
+def run_command(
+    sources: Sources = None,
+    *,
+    rubric: Annotated[
+        Many,
+        typer.Option(
+            help="A rubric; repeat for more. (left out: rag_faithfulness and source_support)", metavar="RUBRIC"
+        ),
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(help="Who judges. (left out: offline, which needs no key and no network)", metavar="JUDGE"),
+    ] = None,
+    to: Annotated[
+        Many,
+        typer.Option(
+            help="Where scores go: otel:FOLDER, jsonl:FILE; repeat for more. (left out: beside the traces)",
+            metavar="SINK",
+        ),
+    ] = None,
+    sample: Annotated[
+        float | None,
+        typer.Option(help="Share of the traces to look at, 0 to 1. (left out: of files all)", metavar="SHARE"),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only traces from then on: 24h, 7d, 2026-11-29.", metavar="TIME")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only traces before then.", metavar="TIME")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read and count; no judge is asked, nothing is written.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but trouble.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the plan and everything that was noted.")] = False,
+) -> None:
+    """Score traces and write the scores beside them, or where --to says."""
+    from groundtrace.cli import printed
+    from groundtrace.run import run
+
+    said = {"rubrics": rubric, "judge": judge, "sinks": to, "sample": sample, "since": since, "until": until}
+    with _border():
+        plan = _plan(sources, **said, dry_run=dry_run or None)
+        if verbose:
+            typer.echo(plain(plan.to_toml(), lines=True), err=True, nl=False)
+        with _progress(quiet=quiet) as watch:
+            report = run(plan, progress=watch)
+        if as_json:
+            typer.echo(printed.report_json(report))
+        elif not quiet:
+            shown = printed.estimate if plan.dry_run else printed.summary
+            printed.console().print(shown(report, lowest=10, notes=None) if verbose else shown(report))
+    _leave(report)
+
+
+@app.command()
+def show(
+    sources: Sources = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a record.")] = False,
+) -> None:
+    """Print the records as they were read, where each thing stood, and what to change where something is missing."""
+    from groundtrace.cli import printed
+    from groundtrace.run import look
+
+    out = printed.console()
+
+    def see(record: Record) -> None:
+        if as_json:
+            typer.echo(printed.record_json(record))
+        else:
+            out.print(printed.record(record))
+
+    with _border():
+        report = look(_plan(sources), see)
+        if not as_json:
+            out.print(printed.reading(report), style="bold")
+        for note in report.notes:
+            typer.echo(f"groundtrace: {plain(note)}", err=True)
+    _leave(report)
+
+
+@app.command()
+def plugins() -> None:
+    """List every source, sink, convention, rubric and judge that can be named, and who brought it."""
+    from groundtrace.cli import printed
+    from groundtrace.plugins import installed
+
+    printed.console().print(printed.plugins(installed()))
+
+
+# --- between the user and the rest ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _border() -> Iterator[None]:
+    """What goes wrong on purpose becomes one line and an exit code, never a traceback."""
+    try:
+        yield
+    except (PlanError, PlatformError) as error:
+        typer.echo(f"groundtrace: {plain(str(error))}", err=True)
+        raise typer.Exit(2 if isinstance(error, PlanError) else 3) from None
+    except KeyboardInterrupt:
+        typer.echo("groundtrace: stopped; what was judged before is written", err=True)
+        raise typer.Exit(130) from None
+
+
+def _leave(report: Report) -> None:
+    """End with the exit code a report asks for."""
+    for line in report.failed:
+        typer.echo(f"groundtrace: {plain(line)}", err=True)
+    if report.failed:
+        raise typer.Exit(3)
+
+
+def _plan(sources: Sequence[str] | None, **said: Any) -> Plan:
+    """The plan of a command line; an option that was not given says nothing."""
+    from groundtrace.plan import Plan
+
+    files = [source for source in sources or () if source.endswith(".toml")]
+    if files and len(sources or ()) > 1:
+        raise PlanError("source", files[0], "is a plan and stands beside other sources", hint="a plan names its own")
+    given = {key: value for key, value in said.items() if value not in (None, [])}
+    return Plan.from_toml(files[0], **given) if files else Plan.from_args(sources=sources or None, **given)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Watch]:
+    """How far a run is: a moving line on a terminal, a line now and then elsewhere."""
+    if quiet:
+        yield lambda *_: None
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("reading")
+            yield lambda traces, cards: bar.update(task, description=_so_far(traces, cards))
+    else:
+        last = time.monotonic()
+
+        def tell(traces: int, cards: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _PACE:
+                last = time.monotonic()
+                typer.echo(f"groundtrace: {_so_far(traces, cards)}", err=True)
+
+        yield tell
+
+
+def _so_far(traces: int, cards: int) -> str:
+    return f"{count(traces, 'trace')} read, {count(cards, 'card')} done"
+
+
+def _unpack_demo(folder: Path) -> None:
+    """Copy the demo's traces where they can be looked at."""
+    packed = resources.files("groundtrace.data")
+    try:
+        folder.mkdir(exist_ok=True)
+        for name in ("demo.jsonl", "demo.logs.jsonl"):
+            (folder / name.replace("demo", "traces")).write_bytes(packed.joinpath(name).read_bytes())
+    except OSError as error:
+        raise PlanError("demo", str(folder), f"cannot be written: {error.strerror}") from None
+
+
+def count(n: int, what: str) -> str:
+    """A number and its noun.
+
+    >>> count(1, "trace"), count(2000, "card")
+    ('1 trace', '2,000 cards')
+    """
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def plain(text: str, limit: int | None = None, *, lines: bool = False) -> str:
+    r"""Other people's text, safe on a terminal: control and direction characters are shown and not obeyed.
+
+    >>> plain("a\x1b[31mb\u202ec"), plain("a\n\tb"), plain("abcdef", 4)
+    ('a\\x1b[31mb\\u202ec', 'a b', 'abc…')
+    """
+    if not lines:
+        text = " ".join(text.split())
+    if limit is not None and len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return "".join(c if c in "\n\u200d" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text)

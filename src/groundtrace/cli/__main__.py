@@ -1,0 +1,5 @@
+"""`python -m groundtrace.cli` is `groundtrace`."""
+
+from groundtrace.cli import main
+
+main()

@@ -1,0 +1,286 @@
+"""What a person sees: a run's summary, a dry run's estimate, a record as it was read, the demo's stories.
+
+Every function gives something rich can print, or JSON. Other people's text goes through `plain` first and is never
+read as markup.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from groundtrace.cli import count, plain
+from groundtrace.model import card_id, dump
+from groundtrace.tally import Report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from groundtrace.memory import InMemory
+    from groundtrace.model import Gap, Record
+    from groundtrace.plugins import Plugin
+    from groundtrace.tally import Low, Tally
+
+_BARS = "▁▂▃▄▅▆▇█"
+_FEW = 3
+"""Low cards and notes that are shown without --verbose."""
+
+_MANY = 30
+"""Passages and citations of one record that are shown."""
+
+Row = tuple[str, str, str]
+"""A short word, a text and the text's style."""
+
+
+def console() -> Console:
+    """Where results go; without a terminal a line is 100 characters, or $COLUMNS."""
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
+    return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+# --- a run ----------------------------------------------------------------------------------------------------------
+
+
+def summary(report: Report, *, lowest: int = _FEW, notes: int | None = _FEW) -> Group:
+    """A run for a person: scores, cards, the lowest, what was not read whole, where the scores went."""
+    parts: list[Text | Table] = [Text(reading(report), "bold")]
+    if report.scores:
+        parts += [_GAP, _scores(report)]
+    if report.cards:
+        parts += [_GAP, _grid((rubric, _cards(report, rubric), "") for rubric in report.cards)]
+    if report.lowest and lowest:
+        rows = (row for low in report.lowest[:lowest] for row in _low(low))
+        parts += [_GAP, Text("Look at these first", "bold"), _grid(rows)]
+    if report.gaps or report.notes:
+        parts += [_GAP, Text("Not read whole", "bold"), _grid(_losses(report, notes))]
+    if report.receipts:
+        went = ((_numbers(states), plain(name), "") for name, states in report.receipts.items())
+        parts += [_GAP, Text("Scores went to", "bold"), _grid(went)]
+    if report.about.judge_kind == "offline":
+        parts += [_GAP, Text(f"Judged offline. {plain(report.about.limits)}", "dim")]
+    return Group(*parts)
+
+
+def estimate(report: Report, *, lowest: int = 0, notes: int | None = _FEW) -> Group:  # noqa: ARG001 - called as `summary` is
+    """What a dry run found: how much a judge would be asked."""
+    cost = "0 US dollars" if report.about.judge_kind == "offline" else "not known for this judge"
+    rows = [
+        ("questions", f"{report.cases:,} for judge {plain(report.about.judge)}", ""),
+        ("tokens", f"about {report.tokens:,} in; an estimate that takes four characters for a token", ""),
+        ("cost", cost, ""),
+        ("dry run", "no judge was asked, nothing was written", ""),
+    ]
+    return Group(Text(reading(report), "bold"), _grid([*rows, *_losses(report, notes)]))
+
+
+def report_json(report: Report) -> str:
+    """The report as one JSON object, with the means worked out."""
+    told = json.loads(dump(report))
+    for name, tally in report.scores.items():
+        told["scores"][name]["mean"] = tally.mean
+    return json.dumps(told)
+
+
+def reading(report: Report) -> str:
+    """How much was read, in one line."""
+    traces = f"{count(report.traces, 'trace')} read"
+    sampled = f" of {report.seen:,} (a sample)" if report.seen > report.traces else ""
+    others = [f"{n:,} of kind {kind}" for kind, n in report.records.items() if kind != "answer"]
+    records = count(sum(report.records.values()), "record") + (f" ({', '.join(others)})" if others else "")
+    lost = [f"{n:,} {what}" for n, what in ((report.skipped, "unreadable"), (report.growing, "still growing")) if n]
+    seconds = [f"{report.about.seconds:.1f} s"] if report.about.seconds else []
+    return " · ".join([traces + sampled, records, *lost, *seconds])
+
+
+def _scores(report: Report) -> Table:
+    table = _table("Score", "Mean", "Lowest", "Range", "Spread", "Cards")
+    for name, tally in sorted(report.scores.items(), key=_order):
+        rubric, _, part = name.partition(".")
+        headed = rubric in report.scores or f"{rubric}.assessed" in report.scores
+        table.add_row(
+            f"  {part}" if headed and part not in ("", "assessed") else name,
+            _figure(tally.mean),
+            _figure(tally.minimum),
+            f"{tally.low:g} to {tally.high:g}",
+            _spread(tally),
+            f"{tally.count:,}" + (f" of {tally.count + tally.nulls:,}" if tally.nulls else ""),
+        )
+    return table
+
+
+def _order(item: tuple[str, Tally]) -> tuple[str, bool, str]:
+    """A rubric's headline before its parts."""
+    rubric, _, part = item[0].partition(".")
+    return rubric, part not in ("", "assessed"), part
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _spread(tally: Tally) -> str:
+    """How the values lie over their range, lowest fifth first."""
+    top = max(tally.fifths)
+    return " ".join(_BARS[-(-n * (len(_BARS) - 1) // top)] if n else "·" for n in tally.fifths) if top else "-"
+
+
+def _cards(report: Report, rubric: str) -> str:
+    states = report.cards[rubric]
+    parts = [f"{states['scored']:,} scored"] if states.get("scored") else []
+    if states.get("pending_review"):
+        parts.append(f"{states['pending_review']:,} held until a person decides")
+    if states.get("unscored"):
+        reasons = ", ".join(f"{n:,} {plain(why)}" for why, n in report.reasons.get(rubric, {}).items())
+        parts.append(f"{states['unscored']:,} not judged ({reasons})")
+    if report.abstained.get(rubric):
+        parts.append(f"{report.abstained[rubric]:,} abstained (not in the means of claims)")
+    if report.review.get(rubric):
+        parts.append(f"{report.review[rubric]:,} for a person to see")
+    return " · ".join(parts)
+
+
+def _part(name: str) -> str:
+    """A score's name within its rubric."""
+    return name.partition(".")[2] or "mean"
+
+
+def _low(low: Low) -> Iterator[Row]:
+    yield f"{low.value:g} of {low.high:g}", f"{low.score}, trace {plain(low.trace_id)}", "bold"
+    if low.claim.rstrip(".") not in low.why:
+        yield "", f'"{plain(low.claim, 240)}"', ""
+    yield "", plain(low.why, 400) + (f" (cause: {low.cause})" if low.cause else ""), "dim"
+
+
+def _losses(report: Report, limit: int | None) -> Iterator[Row]:
+    for gap, remedies in report.gaps.items():
+        yield f"{sum(remedies.values()):,} x", plain(gap), "yellow"
+        yield from (("", plain(remedy, 240), "dim") for remedy in remedies if remedy)
+    shown = report.notes if limit is None else report.notes[:limit]
+    yield from (("note", plain(note), "yellow") for note in shown)
+    if len(shown) < len(report.notes):
+        yield "", f"and {len(report.notes) - len(shown)} more; --verbose shows them", "dim"
+
+
+def _numbers(states: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {state}" for state, n in states.items())
+
+
+# --- a record -------------------------------------------------------------------------------------------------------
+
+
+def record(one: Record) -> Table:
+    """A record as it was read, each thing with the span and attribute it came from, each gap with its remedy."""
+    origins = {origin.field: origin for origin in one.origins}
+
+    def told(word: str, text: str, field: str) -> Iterator[Row]:
+        yield word, text, ""
+        if origin := origins.get(field):
+            yield "", f"from {plain(origin.attribute)}, span {plain(origin.span_id or '-')}", "dim"
+
+    rows: list[Row] = [("trace", f"{plain(one.ref.trace_id)} ({one.kind})", "bold")]
+    if one.query is not None:
+        rows += told("query", plain(one.query, 600), "query")
+    for number, passage in enumerate(one.context[:_MANY]):
+        text = f"{plain(passage.id)}: {plain(passage.text, 300)}"
+        rows += told(f"[{passage.rank}]", text, f"context[{number}]")
+    rows += _rest(one.context, "passage")
+    if one.answer is not None:
+        rows += told("answer", plain(one.answer, 1200), "answer")
+    for citation in one.citations[:_MANY]:
+        target = plain(citation.passage_id) if citation.passage_id else "no passage that was retrieved"
+        where = f"{plain(citation.marker or 'a citation')} at {citation.start}: {target}"
+        rows.append(("cites", where, "" if citation.passage_id else "yellow"))
+    rows += _rest(one.citations, "citation")
+    rows += [("gap", _missing(gap), "yellow") for gap in one.gaps]
+    return _grid([*rows, ("", "", "")])
+
+
+def _rest(things: Sequence[object], what: str) -> list[Row]:
+    more = len(things) - _MANY
+    return [("", f"and {count(more, what)} more; --json shows them all", "dim")] if more > 0 else []
+
+
+def _missing(gap: Gap) -> str:
+    return f"{gap.field}: {plain(gap.reason)}" + (f"; {plain(gap.remedy)}" if gap.remedy else "")
+
+
+def record_json(one: Record) -> str:
+    """A record as one line of JSON."""
+    cited = [{"start": c.start, "end": c.end, "marker": c.marker, "passage_id": c.passage_id} for c in one.citations]
+    told = {
+        "trace_id": one.ref.trace_id,
+        "span_id": one.ref.span_id,
+        "kind": one.kind,
+        "query": one.query,
+        "context": [{"id": passage.id, "text": passage.text} for passage in one.context],
+        "answer": one.answer,
+        "citations": cited,
+        "gaps": [{"field": gap.field, "reason": gap.reason, "remedy": gap.remedy} for gap in one.gaps],
+    }
+    return json.dumps(told)
+
+
+# --- the demo, the plugins ------------------------------------------------------------------------------------------
+
+
+def story(number: int, one: Record, memory: InMemory) -> Table:
+    """One of the demo's traces: what was asked and answered, how it scored and why."""
+    rows: list[Row] = [(str(number), plain(one.query or "-"), "bold")]
+    if one.answer:
+        rows.append(("", plain(one.answer, 400), ""))
+    known = (memory.card(card_id(one.ref, rubric)) for rubric in ("source_support", "rag_faithfulness"))
+    for card in filter(None, known):
+        told = ", ".join(f"{_part(score.name)} {score.value:g}" for score in card.scores if score.value is not None)
+        abstained = " (the answer abstains)" if "abstained" in card.flags else ""
+        if card.status == "unscored":
+            rows.append(("", f"{card.rubric}  not judged: {plain(card.reason or '-')}", "yellow"))
+        else:
+            rows.append(("", f"{card.rubric}  {told}{abstained}", "cyan"))
+        rows += [("", f"→ {plain(low.why, 300)}", "yellow") for low in Report.of_card(card).lowest]
+    rows += [("", f"→ {row}", "yellow") for row in map(_missing, one.gaps)]
+    return _grid([*rows, ("", "", "")], width=2)
+
+
+def next_steps(folder: Path) -> Group:
+    """What to do after the demo, in three lines."""
+    rows = [
+        ("look", f"groundtrace show {folder}/traces.jsonl    what was read, and from which attribute", ""),
+        ("scores", f"{folder}/scores.groundtrace.logs.jsonl    events with your spans' ids", ""),
+        ("yours", "groundtrace run FILE_OR_FOLDER --dry-run    then without --dry-run", ""),
+    ]
+    return Group(_GAP, Text("Next", "bold"), _grid(rows))
+
+
+def plugins(found: Iterable[Plugin]) -> Table:
+    """What can be named, and who brought it."""
+    table = _table("Kind", "Name", "Distribution", "Version")
+    for plugin in found:
+        table.add_row(*map(plain, (plugin.kind, plugin.name, plugin.distribution, plugin.version)))
+    return table
+
+
+# --- pieces ---------------------------------------------------------------------------------------------------------
+
+_GAP = Text("")
+
+
+def _table(*headings: str) -> Table:
+    return Table(*headings, box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+
+
+def _grid(rows: Iterable[Row], width: int = 9) -> Table:
+    """Rows of a short word and a text that keeps its indent when it wraps."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(min_width=width, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for word, text, style in rows:
+        grid.add_row(Text(word, "dim"), Text(text, style))
+    return grid

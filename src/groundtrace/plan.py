@@ -1,0 +1,319 @@
+"""The plan of a run: what to read, by which rubrics and judge, and where the scores go.
+
+One value for the plan file, the command line and a worker's orders; the one place where an argument goes before the
+environment, the environment before a file, and a file before the default. It never holds a secret: those stay in the
+environment, under the names the platforms' own SDKs read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import glob
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self, cast
+
+from pydantic import (
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from groundtrace.errors import PlanError
+from groundtrace.model import Risk, Value, Window
+from groundtrace.plugins import Kind, find, installed, name_of
+from groundtrace.sampling import shard
+
+_ENVIRONMENT: Mapping[str, str] = {
+    "GROUNDTRACE_JUDGE": "judge",
+    "GROUNDTRACE_SAMPLE": "sample",
+    "GROUNDTRACE_RISK": "risk",
+    "GROUNDTRACE_BATCH_ID": "batch_id",
+}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_SECRET = re.compile(
+    r"^key$|(^|_)(api_?key|access_?key|secret_?key|token|secret|password|authorization)$", re.IGNORECASE
+)
+_LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
+
+
+def _many(value: object) -> object:
+    """One spec where a list is wanted is a list of one."""
+    return (value,) if isinstance(value, (str, Mapping)) else value
+
+
+def _moment(value: object) -> object:
+    """`24h` is that long ago; a date is its midnight; a time without a zone is UTC.
+
+    >>> _moment("2026-11-29")
+    datetime.datetime(2026, 11, 29, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    if isinstance(value, str) and (ago := re.fullmatch(r"(\d{1,6})([smhdw])", value.strip())):
+        seconds = int(ago[1]) * _UNITS[ago[2]]
+        return dt.datetime.now(dt.UTC).replace(microsecond=0) - dt.timedelta(seconds=seconds)
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ValueError("is no time; write 24h, 7d, 2026-11-29 or 2026-11-29T08:30Z") from None
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - gets its zone on the next line
+    return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) and value.tzinfo is None else value
+
+
+_Spec = str | dict[str, Any]
+Specs = Annotated[tuple[_Spec, ...], BeforeValidator(_many)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
+
+
+class Plan(Value):
+    """Everything a run needs to know; frozen, JSON and TOML both ways.
+
+    `sources` are specs or paths; no `sinks` means home, where the traces came from; no `conventions` means all that
+    are installed; no `sample` means the source's own share (files: all). `shard` (which, of how many) is a part of a
+    run. Relative paths start at the current folder, a plan file's too.
+
+    >>> Plan(sources="otel:spans.jsonl").judge
+    'offline'
+    >>> Plan(sources="otel:spans.jsonl", jugde="offline")
+    Traceback (most recent call last):
+    groundtrace.errors.PlanError: plan: 'jugde' is no key of a plan; did you mean 'judge'? ...
+    """
+
+    sources: Specs = Field(min_length=1)
+    sinks: Specs = ()
+    rubrics: Specs = Field(("rag_faithfulness", "source_support"), min_length=1)
+    judge: _Spec = "offline"
+    conventions: Specs = ()
+    sample: float | None = Field(None, ge=0, le=1)
+    risk: Risk = "normal"
+    since: Moment | None = None
+    until: Moment | None = None
+    batch_id: str = ""
+    dry_run: bool = False
+    shard: tuple[int, int] | None = None
+
+    @classmethod
+    def from_args(cls, *, plan_file: str | Path | None = None, **arguments: Any) -> Self:
+        """A plan from arguments, then the environment, then a plan file; what nobody says has its default.
+
+        Without `plan_file`, `groundtrace.toml` or `[tool.groundtrace]` of `pyproject.toml` in the current folder is
+        the file. An argument that is None was not given.
+        """
+        said = {key: value for key, value in arguments.items() if value is not None}
+        around = {key: os.environ[name] for name, key in _ENVIRONMENT.items() if os.environ.get(name)}
+        try:
+            return cls(**{**_filed(plan_file), **around, **said})
+        except PlanError as error:
+            if error.key in around and error.key not in said:
+                error.hint = f"it comes from the environment: GROUNDTRACE_{error.key.upper()}"
+            raise
+
+    @classmethod
+    def from_toml(cls, path: str | Path, **arguments: Any) -> Self:
+        """A plan from its file; arguments and the environment go before what the file says."""
+        return cls.from_args(plan_file=path, **arguments)
+
+    @property
+    def window(self) -> Window:
+        """The time looked at, in nanoseconds."""
+        return Window(*(None if t is None else int(t.timestamp()) * 10**9 for t in (self.since, self.until)))
+
+    def split(self, count: int) -> tuple[Self, ...]:
+        """The plan in `count` parts by trace id, together as much as the whole: `run(plan) == sum(run(part))`."""
+        if count < 1:
+            raise PlanError("split", count, "is no number of parts", hint="write 1 or more")
+        which, of = self.shard or (0, 1)
+        return tuple(self.model_copy(update={"shard": (which + of * part, of * count)}) for part in range(count))
+
+    def holds(self, trace_id: str) -> bool:
+        """Whether a trace belongs to this part of the run."""
+        return self.shard is None or shard(trace_id, self.shard[1]) == self.shard[0]
+
+    def to_toml(self) -> str:
+        """The plan as a file that reads back equal.
+
+        >>> print(Plan(sources="otel:spans.jsonl", sample=0.5).to_toml(), end="")
+        sources = ["otel:spans.jsonl"]
+        rubrics = ["rag_faithfulness", "source_support"]
+        judge = "offline"
+        sample = 0.5
+        risk = "normal"
+        """
+        fields = self.model_dump(exclude_none=True)
+        return "".join(
+            f"{key} = {_toml(value)}\n" for key, value in fields.items() if value is not False and value not in ((), "")
+        )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explained(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(data, Mapping):
+            for key in data:
+                if key not in cls.model_fields:
+                    raise PlanError("plan", key, "is no key of a plan", valid=cls.model_fields)
+        try:
+            return handler(data)
+        except ValidationError as error:
+            raise _plan_error(error) from None
+
+    @field_validator("sources", "sinks", "rubrics", "judge", "conventions")
+    @classmethod
+    def _without_secrets(cls, specs: Any) -> Any:
+        for spec in specs if isinstance(specs, tuple) else (specs,):
+            _refuse_secrets(spec)
+        return specs
+
+    @field_validator("sources")
+    @classmethod
+    def _named(cls, specs: tuple[_Spec, ...]) -> tuple[_Spec, ...]:
+        names = [plugin.name for plugin in installed("source")]
+        return tuple(_source(spec, names) if isinstance(spec, str) else spec for spec in specs)
+
+    @field_validator("rubrics", "conventions")
+    @classmethod
+    def _distinct(cls, specs: tuple[_Spec, ...], info: Any) -> tuple[_Spec, ...]:
+        kind = cast("Kind", info.field_name.removesuffix("s"))
+        names = [name_of(kind, spec) for spec in specs]
+        for name in names:
+            if names.count(name) > 1:
+                raise PlanError(info.field_name, name, "is named twice")
+        return specs
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.since and self.until and self.since >= self.until:
+            raise PlanError("since", self.since.isoformat(), f"is not before until ({self.until.isoformat()})")
+        if self.shard and not 0 <= self.shard[0] < self.shard[1]:
+            raise PlanError("shard", self.shard, "is no part of a run", hint="write [which, of how many], from 0")
+        return self
+
+
+# --- files and paths ------------------------------------------------------------------------------------------------
+
+
+def _filed(path: str | Path | None) -> dict[str, Any]:
+    """What the plan file says: the one named, or the current folder's own, or nothing."""
+    if path is not None:
+        return _read_toml(Path(path))
+    if Path("groundtrace.toml").is_file():
+        return _read_toml(Path("groundtrace.toml"))
+    if Path("pyproject.toml").is_file():
+        tools = _read_toml(Path("pyproject.toml")).get("tool")
+        own = tools.get("groundtrace") if isinstance(tools, dict) else None
+        return own if isinstance(own, dict) else {}
+    return {}
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PlanError("plan", str(path), f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PlanError("plan", str(path), "is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError("plan", str(path), f"is not TOML: {error}") from None
+
+
+def _source(spec: str, names: list[str]) -> str:
+    """A source as a spec: one that names its source stays, a path is looked into to see who reads it."""
+    name = name_of("source", spec)
+    if name in names and spec.strip() != name:
+        return spec
+    if _exists(spec):
+        return _sniffed(spec, [Path(spec)])
+    if name in names:
+        return spec
+    if found := sorted(glob.glob(spec, recursive=True)):  # noqa: PTH207 - Path.glob takes no absolute pattern
+        return _sniffed(spec, [Path(path) for path in found])
+    if spec.strip() == "-":
+        raise PlanError("source", spec, "does not say what comes in", hint="write otel:- or jsonl:-")
+    if ":" in spec and not {"/", "."} & set(name):
+        find("source", name)
+    beside = _beside(Path(spec))
+    hint = f"did you mean {beside!r}?" if beside else f"a path that exists, or NAME:WHERE (NAME: {', '.join(names)})"
+    raise PlanError("source", spec, "does not exist here", hint=hint)
+
+
+def _sniffed(spec: str, paths: list[Path]) -> str:
+    """The spec of the one source that recognises what lies at these paths."""
+    readers, broken = set(), []
+    for plugin in installed("source"):
+        try:
+            recognises = getattr(find("source", plugin.name), "recognises", None)
+        except PlanError as error:  # a neighbour's broken source is only in the way when nobody else reads this
+            broken.append(error)
+            continue
+        if recognises is not None and any(recognises(path) for path in paths):
+            readers.add(plugin.name)
+    if len(readers) == 1:
+        return f"{readers.pop()}:{spec.replace(',', chr(92) + ',')}"
+    if broken:
+        raise broken[0]
+    if readers:
+        forms = " or ".join(f"{name}:{spec}" for name in sorted(readers))
+        raise PlanError("source", spec, "can be read in more than one way", hint=f"write {forms}")
+    hint = f"if it should hold traces, write otel:{spec} to see what is wrong with it; records: jsonl:{spec}"
+    raise PlanError("source", spec, "holds no traces or records that an installed source recognises", hint=hint)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # a name too long to be one
+        return False
+
+
+def _beside(path: Path) -> str | None:
+    """The file next to a missing one that is spelled most like it."""
+    near = difflib.get_close_matches(path.name, _names(path.parent), n=1)
+    return str(path.parent / near[0]) if near else None
+
+
+def _names(folder: Path) -> Iterable[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except (OSError, ValueError):
+        return []
+
+
+# --- errors, secrets, TOML ------------------------------------------------------------------------------------------
+
+
+def _plan_error(error: ValidationError) -> PlanError:
+    """The first thing pydantic does not like, in our words."""
+    fault = error.errors(include_url=False)[0]
+    key = ".".join(str(step) for step in fault["loc"] if not str(step).startswith(("str", "dict["))) or "plan"
+    if fault["type"] == "missing":
+        return PlanError("plan", key, "is missing", hint='say what to read: sources = ["otel:spans.jsonl"]')
+    return PlanError(key, fault["input"], f"does not fit: {fault['msg'].removeprefix('Value error, ')}")
+
+
+def _refuse_secrets(spec: _Spec) -> None:
+    """A plan is written to files and reports; a password in it would be too."""
+    options = spec.items() if isinstance(spec, dict) else re.findall(r",\s*(\w+)=([^,]*)", spec)
+    for name, value in options:
+        if _SECRET.search(name) and value:
+            raise PlanError(name, "(not shown)", "does not belong in a plan", hint="set it in the environment instead")
+    if _LOGIN.search(spec if isinstance(spec, str) else json.dumps(spec, default=str)):
+        raise PlanError("url", "(not shown)", "holds a password", hint="set it in the environment instead")
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, dt.datetime):
+        return value.isoformat()
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

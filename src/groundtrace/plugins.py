@@ -1,0 +1,232 @@
+"""Turns `name:argument,option=value` into the source, sink, convention, rubric or judge of that name.
+
+Names are entry points (`groundtrace.sources`, `.sinks`, `.conventions`, `.rubrics`, `.judges`), ours and other people's
+through the same door. A factory is called as `factory(argument, **options)`: its first positional parameter takes the
+argument, its other named parameters are the options. GROUNDTRACE_PLUGINS=none leaves other people's out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args, get_type_hints, overload
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+
+from groundtrace import ports
+from groundtrace.errors import GroundtraceError, PlanError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Kind: TypeAlias = Literal["source", "sink", "convention", "rubric", "judge"]
+Spec: TypeAlias = "str | Mapping[str, Any]"
+"""`name:argument,option=value`, or the same as a table: `{use = "name", argument = "...", option = value}`."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_PORTS: Mapping[Kind, type] = {
+    "source": ports.Source,
+    "sink": ports.Sink,
+    "convention": ports.Convention,
+    "rubric": ports.Rubric,
+    "judge": ports.Judge,
+}
+_OURS = "groundtrace"
+_NAME = re.compile("[:,]")
+_COMMA = re.compile(r"(?<!\\),")
+_WITHOUT_OTHERS = "GROUNDTRACE_PLUGINS=none leaves out what groundtrace did not bring itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One thing that can be named in a plan, and the distribution that brought it."""
+
+    name: str
+    kind: Kind
+    distribution: str
+    version: str
+    value: str
+    """Where it is: `module:attribute`."""
+
+
+def installed(kind: Kind | None = None) -> tuple[Plugin, ...]:
+    """Everything that can be named, of one kind or of all; nothing is imported.
+
+    >>> [plugin.name for plugin in installed("judge") if plugin.distribution == "groundtrace"]
+    ['offline']
+    """
+    return tuple(plugin for one in KINDS if kind in (None, one) for plugin, _ in _doors(one))
+
+
+def find(kind: Kind, name: str) -> Callable[..., object]:
+    """The factory behind a name, imported; PlanError where there is none, two, or a broken one."""
+    doors = [door for door in _doors(kind) if door[0].name == name]
+    if not doors:
+        valid = sorted({plugin.name for plugin, _ in _doors(kind)})
+        raise PlanError(kind, name, "is not installed", valid=valid)
+    if len(doors) > 1:
+        owners = " and ".join(sorted(f"{plugin.distribution} {plugin.version}" for plugin, _ in doors))
+        raise PlanError(kind, name, f"is brought by {owners}", hint=f"uninstall one of them, or {_WITHOUT_OTHERS}")
+    plugin, entry = doors[0]
+    hint = "" if plugin.distribution == _OURS else _WITHOUT_OTHERS
+    with _Blame(kind, name, f"of {plugin.distribution} {plugin.version} ({plugin.value}) does not import", hint):
+        return cast("Callable[..., object]", entry.load())
+
+
+@overload
+def load(kind: Literal["source"], spec: Spec) -> ports.Source: ...
+@overload
+def load(kind: Literal["sink"], spec: Spec) -> ports.Sink: ...
+@overload
+def load(kind: Literal["convention"], spec: Spec) -> ports.Convention: ...
+@overload
+def load(kind: Literal["rubric"], spec: Spec) -> ports.Rubric: ...
+@overload
+def load(kind: Literal["judge"], spec: Spec) -> ports.Judge: ...
+def load(kind: Kind, spec: Spec) -> object:
+    """What a spec names, made with its argument and options; PlanError says what to change.
+
+    >>> load("judge", "offline").kind
+    'offline'
+    >>> load("judge", "ofline")
+    Traceback (most recent call last):
+    groundtrace.errors.PlanError: judge: 'ofline' is not installed; did you mean 'offline'? Valid: offline
+    """
+    name = name_of(kind, spec)
+    factory = find(kind, name)
+    parameters = _Parameters(kind, name, factory)
+    argument, options = parameters.read(spec)
+    with _Blame(kind, _shown(spec), "could not be made"):
+        made = factory(*([] if argument is None else [argument]), **options)
+    port = _PORTS[kind]
+    asked = sorted({*(n for n in vars(port) if not n.startswith("_")), *port.__annotations__})
+    lacking = [attribute for attribute in asked if not hasattr(made, attribute)]
+    if lacking:
+        raise PlanError(kind, name, f"is no {kind}: it lacks {', '.join(lacking)}")
+    return made
+
+
+def judge(spec: Spec) -> ports.Judge:
+    """A judge by its spec: "offline", or "name:argument,option=value". PlanError where it can't be had."""
+    return load("judge", spec)
+
+
+def rubric(spec: Spec) -> ports.Rubric:
+    """A rubric by its spec: "source_support", or "source_support,pairs=all". PlanError where it can't be had."""
+    return load("rubric", spec)
+
+
+def name_of(kind: Kind, spec: Spec) -> str:
+    """The name a spec starts with: what stands before its first `:` or `,`.
+
+    >>> name_of("judge", "openai:gpt-5.2,timeout=30"), name_of("judge", {"use": "offline"})
+    ('openai', 'offline')
+    """
+    if isinstance(spec, str):
+        return _NAME.split(spec, maxsplit=1)[0].strip()
+    use = spec.get("use")
+    if not isinstance(use, str):
+        raise PlanError(kind, dict(spec), "does not say what to use", hint='write { use = "name", ... }')
+    return use
+
+
+def _doors(kind: Kind) -> Iterator[tuple[Plugin, EntryPoint]]:
+    alone = os.environ.get("GROUNDTRACE_PLUGINS", "").strip().lower() == "none"
+    for entry in sorted(entry_points(group=f"groundtrace.{kind}s"), key=lambda e: (e.name, e.value)):
+        owner, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "?")
+        if owner == _OURS or not alone:
+            yield Plugin(entry.name, kind, owner, version, entry.value), entry
+
+
+def _shown(spec: Spec) -> object:
+    return spec if isinstance(spec, str) else dict(spec)
+
+
+class _Blame(AbstractContextManager[None]):
+    """Other people's code can raise anything while it loads; what it raises becomes a PlanError that names it."""
+
+    def __init__(self, kind: Kind, spec: object, problem: str, hint: str = "") -> None:
+        self.kind, self.spec, self.problem, self.hint = kind, spec, problem, hint
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, GroundtraceError):
+            said = f"{self.problem}: {type(error).__name__}: {error}"
+            raise PlanError(self.kind, self.spec, said, hint=self.hint) from error
+
+
+class _Parameters:
+    """What a factory takes: one argument or none, and the options it declares by name."""
+
+    def __init__(self, kind: Kind, name: str, factory: Callable[..., object]) -> None:
+        self.kind, self.name, self.factory = kind, name, factory
+        with _Blame(kind, name, "does not say what it takes"):
+            declared = list(inspect.signature(factory).parameters.values())
+        positional = [p for p in declared if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.argument = positional[0] if positional else None
+        keyword = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self.options = {p.name: p for p in declared if p.kind in keyword and p is not self.argument}
+
+    def read(self, spec: Spec) -> tuple[object, dict[str, object]]:
+        """The argument (None: not given) and the options a spec gives, each as the factory's annotation asks."""
+        argument, given = self._split(spec) if isinstance(spec, str) else self._unpack(spec)
+        for option in given:
+            if option not in self.options:
+                raise PlanError(f"{self.kind} {self.name}", option, "is no option of it", valid=sorted(self.options))
+        if argument is None and self.argument is not None and self.argument.default is inspect.Parameter.empty:
+            form = f"{self.name}:{self.argument.name.upper()}"
+            raise PlanError(self.kind, _shown(spec), "needs an argument", hint=f"write {form}")
+        if argument is not None and self.argument is None:
+            raise PlanError(self.kind, _shown(spec), "takes no argument", hint=f"write {self.name}")
+        for option, parameter in self.options.items():
+            if parameter.default is inspect.Parameter.empty and option not in given:
+                raise PlanError(self.kind, _shown(spec), f"needs the option {option!r}")
+        kinds = self._annotations() if given or argument is not None else {}
+        if argument is not None and self.argument is not None:
+            argument = self._convert(self.argument.name, kinds.get(self.argument.name, Any), argument)
+        return argument, {o: self._convert(o, kinds.get(o, Any), v) for o, v in given.items()}
+
+    def _split(self, spec: str) -> tuple[str | None, dict[str, object]]:
+        rest = spec[len(_NAME.split(spec, maxsplit=1)[0]) :]
+        first, *segments = _COMMA.split(rest.removeprefix(":"))
+        parts: list[list[str]] = [["", first]]
+        for segment in segments:
+            word, equals, value = segment.partition("=")
+            word = word.strip()
+            if equals and word in self.options:
+                parts.append([word, value])
+            elif not rest.startswith(":"):
+                raise PlanError(f"{self.kind} {self.name}", word, "is no option of it", valid=sorted(self.options))
+            elif equals and (near := difflib.get_close_matches(word, self.options, n=1, cutoff=0.8)):
+                hint = r"where the comma belongs to the argument, write \,"
+                raise PlanError(f"{self.kind} {self.name}", word, "is no option of it", valid=near, hint=hint)
+            else:
+                parts[-1][1] += f",{segment}"
+        twice = [word for word in self.options if sum(part[0] == word for part in parts) > 1]
+        if twice:
+            raise PlanError(f"{self.kind} {self.name}", twice[0], "is given twice")
+        (_, argument), *options = [(word, value.replace("\\,", ",")) for word, value in parts]
+        return argument or None, dict(options)
+
+    def _unpack(self, spec: Mapping[str, Any]) -> tuple[object, dict[str, object]]:
+        return spec.get("argument"), {key: value for key, value in spec.items() if key not in ("use", "argument")}
+
+    def _annotations(self) -> dict[str, Any]:
+        takes = self.factory.__init__ if inspect.isclass(self.factory) else self.factory
+        with _Blame(self.kind, self.name, "has options whose types cannot be read"):
+            return get_type_hints(takes)
+
+    def _convert(self, option: str, kind: Any, value: object) -> object:
+        try:
+            return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+        except PydanticUserError:  # a type with a config of its own, or one pydantic does not know
+            return value
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"]
+            raise PlanError(f"{self.kind} {self.name}, {option}", value, f"does not fit: {problem}") from error

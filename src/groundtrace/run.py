@@ -1,0 +1,301 @@
+"""The river: traces in, records, cards, scores out; and the report of what happened, which adds up.
+
+A bad plan never starts a run: everything a plan names is opened before the first trace is read. A bad trace never
+stops one: what it raises is counted and named. `run(plan) == sum(run(part) for part in plan.split(n))`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from groundtrace.adapters.published import results
+from groundtrace.errors import InvalidVerdict, PlatformError
+from groundtrace.evaluate import evaluate
+from groundtrace.memory import InMemory
+from groundtrace.model import Case, Finding, Gap, Intent, Receipt, Record, Review, Scorecard
+from groundtrace.plugins import installed, load
+from groundtrace.read import read
+from groundtrace.rubrics.law import unscored, unscored_card
+from groundtrace.sampling import sample
+from groundtrace.tally import About, Report
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from groundtrace.model import Ref, Signal, Trace
+    from groundtrace.plan import Plan
+    from groundtrace.plugins import Spec
+    from groundtrace.ports import Convention, Judge, Memory, Rubric, Sink, Source
+
+__all__ = ["Report", "look", "run"]
+
+_BATCH = 16
+"""Cards written at once: few enough that a run cut short loses little, enough that files are not opened for each."""
+
+_BROKE = "rubric_failed"
+_DEEPER = "rag_faithfulness"
+"""The rubric of ours that another one may send a record on to."""
+
+
+Watch: TypeAlias = Callable[[int, int], None]
+"""Is told how far a run is: traces read, cards written."""
+
+Bank: TypeAlias = "tuple[Source, Sequence[tuple[str, Sink]]]"
+"""A source and the sinks its cards go to, each with what the report calls it."""
+
+
+def run(plan: Plan, *, memory: Memory | None = None, progress: Watch | None = None) -> Report:
+    """Do what the plan says and report it. PlanError or PlatformError before anything starts; later trouble is told.
+
+    With a `memory` that outlives the run, nothing is asked or written twice. `progress` is called from time to time.
+    """
+    started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    begin = time.perf_counter()
+    river = _open(plan, memory or InMemory(), progress or (lambda *_: None))
+    judge = river.judge
+    about = About(judge.id, judge.kind, judge.limits, batch_id=plan.batch_id or started, started=started)
+    total = Report(about=about)
+    for source, sinks in river.banks:
+        total += river.survey(source) if plan.dry_run else river.flow(source, sinks, total.about.batch_id)
+    return total + Report(about=About(seconds=time.perf_counter() - begin))
+
+
+def look(plan: Plan, see: Callable[[Record], None]) -> Report:
+    """Read a plan's sources, show each record to `see`, and report; nothing is judged or written."""
+    river = replace(_open(plan.model_copy(update={"dry_run": True}), InMemory(), lambda *_: None), rubrics=())
+    return sum((river.survey(source, see) for source, _ in river.banks), Report())
+
+
+def _open(plan: Plan, memory: Memory, watch: Watch) -> _River:
+    """Everything a plan names, opened; nothing has been read, asked or written yet."""
+    sinks = [(_named(spec), load("sink", spec)) for spec in plan.sinks]
+    banks: list[Bank] = []
+    for spec in plan.sources:
+        source = load("source", spec)
+        banks.append((source, sinks if sinks or plan.dry_run else [(_home(spec), source.home())]))
+    names = plan.conventions or tuple(plugin.name for plugin in installed("convention"))
+    return _River(
+        plan=plan,
+        banks=banks,
+        conventions=[load("convention", spec) for spec in names],
+        rubrics=[_Careful(load("rubric", spec)) for spec in plan.rubrics],
+        judge=load("judge", plan.judge),
+        memory=memory,
+        watch=watch,
+    )
+
+
+def _unread(trace: Trace) -> Record:
+    """What stands for a trace that could not be read."""
+    gaps = [Gap(field=name, reason="unreadable") for name in ("query", "context", "answer")]
+    return Record(id=trace.ref.trace_id, ref=trace.ref, kind="other", gaps=tuple(gaps))
+
+
+def _named(spec: Spec) -> str:
+    """A spec in a few words."""
+    return spec if isinstance(spec, str) else f"{spec['use']}:{spec.get('argument', '')}".rstrip(":")
+
+
+def _home(spec: Spec) -> str:
+    """Where the scores of a source go by themselves, in a few words."""
+    where = _named(spec).partition(":")[2]
+    return f"beside {where}" if where and Path(where).exists() else f"home of {_named(spec)}"
+
+
+class _Isolated:
+    """The one border where anything may be raised: it is told, and the run goes on with the next item."""
+
+    def __init__(self, what: str, tell: Callable[[str], None]) -> None:
+        self.what, self.tell = what, tell
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, InvalidVerdict):
+            return False
+        named = "" if isinstance(error, PlatformError) else f"{type(error).__name__}: "
+        self.tell(f"{self.what}: {named}{error}"[:500])
+        return True
+
+
+@dataclass
+class _River:
+    plan: Plan
+    banks: Sequence[Bank]
+    conventions: Sequence[Convention]
+    rubrics: Sequence[Rubric]
+    judge: Judge
+    memory: Memory
+    watch: Watch
+
+    def flow(self, source: Source, sinks: Sequence[tuple[str, Sink]], batch: str) -> Report:
+        """Read one source to its end; its cards go to these sinks."""
+        reading, writing = _Reading(self, source), _Writing(sinks, self.memory)
+        ours = {rubric.name for rubric in self.rubrics}
+        cards = evaluate(
+            reading.records(),
+            self.rubrics,
+            self.judge,
+            memory=self.memory,
+            referrals={} if _DEEPER in ours else {_DEEPER: _Careful(load("rubric", _DEEPER))},
+            batch_id=batch,
+        )
+        try:
+            with _Isolated(f"judge {self.judge.id}", writing.fail):
+                for count, card in enumerate(cards, start=1):
+                    writing.take(card)
+                    self.watch(reading.report.traces, count)
+        finally:
+            writing.flush()
+        return reading.report + Report(notes=source.notes()) + writing.report
+
+    def survey(self, source: Source, see: Callable[[Record], None] = lambda _: None) -> Report:
+        """Read one source to its end and count what a judge would be asked, in tokens of about four characters."""
+        reading, total = _Reading(self, source), Report()
+        for record in reading.records():
+            see(record)
+            for rubric in self.rubrics if record.kind != "other" else ():
+                for item in rubric.cases(record, self.judge.unassessed(rubric.name)):
+                    if isinstance(item, Case):
+                        asked = len(item.prefix) + len(item.render("0" * 16))
+                        total += Report(cases=1, tokens=-(-asked // 4))
+        return reading.report + Report(notes=source.notes()) + total
+
+
+class _Reading:
+    """One source, read: its records, and what became of the rest."""
+
+    def __init__(self, river: _River, source: Source) -> None:
+        self._river, self._source = river, source
+        share = river.plan.sample
+        self._sampled = sample(getattr(source, "default_share", 1.0) if share is None else share)
+        self.report = Report()
+
+    def records(self) -> Iterator[Record]:
+        """The records of every trace looked at; one that cannot be read is counted and named."""
+        for trace in self._traces():
+            records: tuple[Record, ...] = (_unread(trace),)
+            with _Isolated(f"trace {trace.ref.trace_id} could not be read", self._skip):
+                records = read(trace, self._river.conventions) if trace.complete else ()
+            self.report += Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
+            self.report += Report.of_records(records)
+            for record in records:
+                raised = self._river.plan.risk == "high" and record.risk != "high"
+                yield record.model_copy(update={"risk": "high"}) if raised else record
+
+    def _traces(self) -> Iterator[Trace]:
+        """What the source gives until its end, or until it fails: what came before that still counts."""
+        traces = self._source.traces(self._river.plan.window, self._choose)
+        while True:
+            trace = None
+            with _Isolated(f"reading {self._source.platform}", self._fail):
+                trace = next(traces, None)
+            if trace is None:
+                return
+            yield trace
+
+    def _choose(self, ref: Ref, signals: tuple[Signal, ...]) -> bool:
+        if not self._river.plan.holds(ref.trace_id):
+            return False
+        self.report += Report(seen=1)
+        return self._sampled(ref, signals)
+
+    def _skip(self, why: str) -> None:
+        self.report += Report(skipped=1, notes=(why,))
+
+    def _fail(self, why: str) -> None:
+        self.report += Report(failed=(why,))
+
+
+class _Writing:
+    """The sinks of one source: told in batches; the memory knows of every write before it leaves."""
+
+    def __init__(self, sinks: Sequence[tuple[str, Sink]], memory: Memory) -> None:
+        self._sinks, self._memory = sinks, memory
+        self._waiting: list[Scorecard] = []
+        self.report = Report()
+
+    def take(self, card: Scorecard) -> None:
+        """Write a card, now or with the next few."""
+        self._memory.keep_card(card)
+        self.report += Report.of_card(card)
+        self._waiting.append(card)
+        if len(self._waiting) >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits to every sink; one that fails keeps no other from its cards."""
+        cards, self._waiting = self._waiting, []
+        for name, sink in self._sinks if cards else ():
+            for receipt in self._written(name, sink, cards):
+                self._memory.keep_receipt(receipt)
+                self.report += Report(receipts={name: {receipt.state: 1}})
+
+    def fail(self, why: str) -> None:
+        """Note what a platform or a plugin refused."""
+        self.report += Report(failed=(why,))
+
+    def _written(self, name: str, sink: Sink, cards: Sequence[Scorecard]) -> Iterator[Receipt]:
+        """What became of every score; the memory is told before it leaves and asked whether it did already."""
+        left: dict[tuple[str, str], Intent] = {}
+        for card in cards:
+            for told in results(card):
+                intent = Intent(
+                    sink=name,
+                    card_id=card.id,
+                    score=told.score,
+                    feedback_id=told.feedback_id,
+                    content_hash=card.content_hash,
+                )
+                known = self._memory.intend(intent)
+                if known is None:
+                    left[intent.card_id, intent.score] = intent
+                else:
+                    yield known.model_copy(update={"state": "unchanged"})
+        ids, said = {card_id for card_id, _ in left}, list[str]()
+        with _Isolated(f"writing to {name}", said.append):
+            for receipt in sink.write([card for card in cards if card.id in ids]):
+                left.pop((receipt.card_id, receipt.score), None)
+                yield receipt.model_copy(update={"sink": name})
+        self.report += Report(failed=tuple(said))
+        bare = {card.id for card in cards if card.status != "scored"}
+        for intent in left.values():
+            if said:
+                yield Receipt(**intent.model_dump(), state="failed", reason=said[0])
+            elif intent.card_id not in bare:  # a sink need not speak of what has no score
+                yield Receipt(**intent.model_dump(), state="unconfirmed", reason="the sink said nothing about it")
+
+
+class _Careful:
+    """A rubric whose trouble with one record becomes that card's reason and not the end of the run."""
+
+    def __init__(self, rubric: Rubric) -> None:
+        self._rubric = rubric
+        self.name, self.version, self.prompt_hash = rubric.name, rubric.version, rubric.prompt_hash
+        self.schema = rubric.schema
+
+    def cases(self, record: Record, unassessed: frozenset[str]) -> Iterable[Case | Finding]:
+        said: list[str] = []
+        with _Isolated(f"rubric {self.name}", said.append):
+            return list(self._rubric.cases(record, unassessed))
+        return [unscored(_BROKE, said[0])]
+
+    def finding(self, record: Record, case: Case, verdict: Any, unassessed: frozenset[str]) -> Finding:
+        said: list[str] = []
+        with _Isolated(f"rubric {self.name}", said.append):
+            return self._rubric.finding(record, case, verdict, unassessed)
+        raise InvalidVerdict([f"{said[0]} @ $"])
+
+    def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
+        said = [finding.rationale for finding in findings if finding.reason == _BROKE]
+        if not said:
+            with _Isolated(f"rubric {self.name}", said.append):
+                return self._rubric.conclude(record, findings)
+        card = unscored_card(self, record, [unscored(_BROKE, said[0])])
+        return card.model_copy(update={"review": (Review(reason=_BROKE, note=said[0]),)})

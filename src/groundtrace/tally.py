@@ -1,0 +1,252 @@
+"""A run counted: every trace, record, card, score and write, in numbers that add up.
+
+`Report.of_card(a) + Report.of_card(b)` is the report of both, in any order and any grouping.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groundtrace.model import Record, Score, Scorecard
+
+_LOWEST = 10
+_NOTES = 100
+_BILLION = 10**9
+_SUPPORTED = 0.75
+"""A level of 4 on a scale of 1 to 5: what is below is worth a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All values of one published score; sums are in billionths, so that they add up exactly in any order.
+
+    `fifths` counts the values by fifth of their range (of a scale of 1 to 5: by level); `nulls` did not apply.
+
+    >>> (Tally.of(4, 1, 5) + Tally.of(5, 1, 5)).mean
+    4.5
+    """
+
+    count: int = 0
+    nulls: int = 0
+    billionths: int = 0
+    minimum: float | None = None
+    low: float = 0.0
+    high: float = 1.0
+    fifths: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
+
+    @classmethod
+    def of(cls, value: float | None, low: float, high: float) -> Tally:
+        """The tally of one value."""
+        if value is None:
+            return cls(nulls=1, low=low, high=high)
+        fifth = max(0, min(4, int((value - low) / (high - low) * 5)))
+        at = [int(n == fifth) for n in range(5)]
+        return cls(1, 0, round(value * _BILLION), value, low, high, (at[0], at[1], at[2], at[3], at[4]))
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the values; None where there is none."""
+        return self.billionths / self.count / _BILLION if self.count else None
+
+    def __add__(self, other: Tally) -> Tally:
+        minima = [m for m in (self.minimum, other.minimum) if m is not None]
+        a, b, c, d, e = (one + more for one, more in zip(self.fifths, other.fifths, strict=True))
+        return replace(
+            other if other.count else self,
+            count=self.count + other.count,
+            nulls=self.nulls + other.nulls,
+            billionths=self.billionths + other.billionths,
+            minimum=min(minima, default=None),
+            fifths=(a, b, c, d, e),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Low:
+    """A card worth looking at: its weakest score (`unit` is 0..1), the claim behind it and why it is low."""
+
+    unit: float
+    rubric: str
+    card_id: str
+    score: str
+    value: float
+    high: float
+    claim: str
+    why: str
+    record_id: str
+    trace_id: str
+    span_id: str | None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What two equal runs may differ in: when, how long, how much was known already. `cost` is in US dollars."""
+
+    judge: str = ""
+    judge_kind: str = ""
+    limits: str = ""
+    batch_id: str = ""
+    started: str = ""
+    seconds: float = 0.0
+    calls: int = 0
+    cached: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: About) -> About:
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        said = {
+            name: getattr(self, name) or getattr(other, name) for name in ("judge", "judge_kind", "limits", "batch_id")
+        }
+        return About(
+            **said,
+            started=min(filter(None, (self.started, other.started)), default=""),
+            seconds=self.seconds + other.seconds,
+            calls=self.calls + other.calls,
+            cached=self.cached + other.cached,
+            tokens_in=self.tokens_in + other.tokens_in,
+            tokens_out=self.tokens_out + other.tokens_out,
+            cost=sum(costs) if costs else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run saw, scored, wrote and could not do. Reports add up; `about` is left out of comparisons.
+
+    `seen` traces were offered and `traces` of them looked at: `skipped` ones could not be read, `growing` ones were not
+    over, `mended` ones had damage. `gaps` counts what records lack, and the remedies. `cards` counts by rubric and
+    status, `reasons` why they are unscored; `review` counts those a person should see, `doubts` why, `urgent` how many
+    now. `receipts` counts by sink and state. `cases` and `tokens` are a dry run's estimate. `failed` holds what a
+    platform or a plugin refused, `notes` what was lost.
+    """
+
+    seen: int = 0
+    traces: int = 0
+    skipped: int = 0
+    growing: int = 0
+    mended: int = 0
+    records: Mapping[str, int] = field(default_factory=dict)
+    gaps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    cards: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    review: Mapping[str, int] = field(default_factory=dict)
+    doubts: Mapping[str, int] = field(default_factory=dict)
+    urgent: int = 0
+    causes: Mapping[str, int] = field(default_factory=dict)
+    abstained: Mapping[str, int] = field(default_factory=dict)
+    scores: Mapping[str, Tally] = field(default_factory=dict)
+    lowest: tuple[Low, ...] = ()
+    replies: int = 0
+    retries: int = 0
+    faults: int = 0
+    receipts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    cases: int = 0
+    tokens: int = 0
+    failed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    about: About = field(default_factory=About, compare=False)
+
+    def __add__(self, other: Report) -> Report:
+        both = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        return Report(**{name: _plus(name, one, more) for name, (one, more) in both.items()})
+
+    def __radd__(self, other: int) -> Report:
+        """Lets `sum` start from its 0."""
+        return self if other == 0 else NotImplemented
+
+    @classmethod
+    def of_records(cls, records: Iterable[Record]) -> Report:
+        """What a trace's records say."""
+        total = cls()
+        for record in records:
+            gaps = {f"{gap.field}: {gap.reason}": {gap.remedy: 1} for gap in record.gaps}
+            total += cls(records={record.kind: 1}, gaps=gaps if record.kind != "other" else {})
+        return total
+
+    @classmethod
+    def of_card(cls, card: Scorecard) -> Report:
+        """What one card says."""
+        told = card.attempts
+        low = _low(card)
+        return cls(
+            cards={card.rubric: {card.status: 1}},
+            reasons={card.rubric: {card.reason or "unknown": 1}} if card.status == "unscored" else {},
+            review={card.rubric: 1} if card.review else {},
+            doubts={review.reason: 1 for review in card.review},
+            urgent=any(review.priority == "now" for review in card.review),
+            causes={card.root_cause: 1} if card.root_cause else {},
+            abstained={card.rubric: 1} if "abstained" in card.flags else {},
+            scores={score.name: Tally.of(score.value, score.low, score.high) for score in _counted(card)},
+            lowest=(low,) if low else (),
+            replies=len(told),
+            retries=sum(attempt.attempt > 1 for attempt in told),
+            faults=sum(bool(attempt.faults) for attempt in told),
+            about=About(
+                calls=sum(not attempt.cached for attempt in told),
+                cached=sum(attempt.cached for attempt in told),
+                tokens_in=sum(a.usage.input for a in told if a.usage and not a.cached),
+                tokens_out=sum(a.usage.output for a in told if a.usage and not a.cached),
+                cost=sum(costs) if (costs := [a.cost for a in told if a.cost is not None and not a.cached]) else None,
+            ),
+        )
+
+
+def _plus(name: str, one: Any, more: Any) -> Any:
+    if isinstance(one, Mapping):
+        if not (one and more):
+            return one or more
+        both = {key: _plus("", one[key], more[key]) if key in one else more[key] for key in more if key in one}
+        return dict(sorted({**one, **more, **both}.items()))
+    if name == "lowest":
+        return tuple(
+            heapq.nsmallest(_LOWEST, {*one, *more}, key=lambda low: (low.unit, low.rubric, low.card_id, str(low)))
+        )
+    if isinstance(one, tuple):
+        return tuple(sorted({*one, *more})[:_NOTES])
+    return one + more
+
+
+def _counted(card: Scorecard) -> Iterable[Score]:
+    """The scores that enter the means; an answer that makes no claim says nothing about how claims are supported."""
+    if card.status != "scored":
+        return ()
+    apart = ("claim_support", "assessed") if "abstained" in card.flags else ()
+    return (score for score in card.scores if score.name.rpartition(".")[2] not in apart)
+
+
+def _low(card: Scorecard) -> Low | None:
+    """The card's weakest score, if any is worth a look; of two as weak, the one that is no mean of others."""
+    means = (card.rubric, f"{card.rubric}.assessed")
+    told = [(unit, score) for score in card.scores if (unit := score.unit) is not None and unit < _SUPPORTED]
+    if card.status == "unscored" or not told:
+        return None
+    unit, score = min(told, key=lambda pair: (pair[0], pair[1].name in means))
+    return Low(
+        unit=unit,
+        rubric=card.rubric,
+        card_id=card.id,
+        score=score.name,
+        value=score.value or 0.0,
+        high=score.high,
+        claim=next(_claims(card), ""),
+        why=score.rationale,
+        record_id=card.record_id,
+        trace_id=card.ref.trace_id,
+        span_id=card.ref.span_id,
+        cause=card.root_cause,
+    )
+
+
+def _claims(card: Scorecard) -> Iterator[str]:
+    """The claims that pull a card down, worst first."""
+    for finding in sorted(card.findings, key=lambda f: (f.value is None, f.value)):
+        yield from (str(lost.get("claim")) for lost in finding.details.get("unsupported_claims") or ())
+        if finding.details.get("claim"):
+            yield str(finding.details["claim"])

@@ -1,0 +1,40 @@
+"""docs/cli.md, made from the command line itself: `python tests/cli_page.py > docs/cli.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import typer.main
+
+import groundtrace.cli
+
+
+def page() -> str:
+    """The page as it should stand."""
+    group: Any = typer.main.get_command(groundtrace.cli.app)
+    parts = [
+        "<!-- Made by `python tests/cli_page.py > docs/cli.md`; a test compares the two. -->",
+        "# The command line",
+        group.help,
+        (groundtrace.cli.__doc__ or "").split("\n\n")[1],
+    ]
+    for name, command in group.commands.items():
+        arguments = "".join(f" {p.metavar}..." for p in command.params if p.param_type_name == "argument")
+        parts += [f"## groundtrace {name}{arguments}", command.help.strip()]
+        rows = list(_rows(command))
+        if rows:
+            parts.append("\n".join(["| option | what it does |", "|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(command: Any) -> Iterator[str]:
+    for parameter in command.params:
+        option = parameter.metavar + "..." if parameter.param_type_name == "argument" else parameter.opts[0]
+        value = f" {parameter.metavar}" if parameter.param_type_name == "option" and parameter.metavar else ""
+        yield f"| `{option}{value}` | {parameter.help} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,5 @@
+"""Nothing here is ever made: the name is taken."""
+
+
+class Judge:
+    """Would judge in another's name."""

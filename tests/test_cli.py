@@ -1,0 +1,332 @@
+"""The command line: what is printed where, which exit code, and that nothing makes it crash."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import neighbours
+from groundtrace.cli import plain
+from terminal import groundtrace
+
+RECORD = {
+    "id": "r1",
+    "query": "Are dogs free?",
+    "context": [{"id": "dogs", "text": "Dogs travel for free."}],
+    "answer": "Dogs travel for free [1].",
+}
+FIELDS = {"trace_id", "span_id", "kind", "query", "context", "answer", "citations", "gaps"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the demo's traces and a file of records."""
+    data = resources.files("groundtrace.data")
+    for name, copy in (("demo.jsonl", "spans.jsonl"), ("demo.logs.jsonl", "spans.logs.jsonl")):
+        (tmp_path / copy).write_bytes(data.joinpath(name).read_bytes())
+    (tmp_path / "records.jsonl").write_text(json.dumps(RECORD) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def words(text: str) -> str:
+    """What was printed, however it was wrapped."""
+    return " ".join(text.split())
+
+
+# --- run ------------------------------------------------------------------------------------------------------------
+
+
+def test_run_prints_a_summary_and_writes_beside_the_traces(folder: Path) -> None:
+    """Results on stdout, nothing on stderr, the files at home."""
+    done = groundtrace("run spans.jsonl", folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "5 traces read · 5 records" in done.stdout
+    assert "source_support" in done.stdout
+    assert "answer: truncated" in done.stdout
+    assert "Judged offline. Counts words" in done.stdout
+    assert "nan" not in done.stdout.lower().split()
+    assert (folder / "spans.groundtrace.logs.jsonl").exists()
+    assert (folder / "spans.groundtrace.jsonl").exists()
+
+
+def test_a_second_run_adds_nothing_and_says_so(folder: Path) -> None:
+    """Running twice is safe."""
+    groundtrace("run spans.jsonl --quiet", folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = groundtrace("run spans.jsonl", folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert " unchanged" in done.stdout
+    assert " written" not in done.stdout
+
+
+def test_every_event_names_a_span_of_the_file(folder: Path) -> None:
+    """Scores are found from the traces they are about."""
+    groundtrace(
+        "run otel:spans.jsonl --rubric rag_faithfulness --rubric source_support --judge offline --to otel:out", folder
+    )
+    spans = {
+        (span["traceId"], span["spanId"])
+        for line in (folder / "spans.jsonl").read_text(encoding="utf-8").splitlines()
+        for resource in json.loads(line)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    }
+    events = [
+        (record["traceId"], record["spanId"])
+        for line in (folder / "out" / "scores.groundtrace.logs.jsonl").read_text(encoding="utf-8").splitlines()
+        for resource in json.loads(line)["resourceLogs"]
+        for scope in resource["scopeLogs"]
+        for record in scope["logRecords"]
+    ]
+    assert events
+    assert set(events) <= spans
+
+
+def test_quiet_says_nothing_and_json_says_everything(folder: Path) -> None:
+    """For scripts."""
+    assert groundtrace("run spans.jsonl --quiet --to jsonl:a.jsonl", folder).stdout == ""
+    told = json.loads(groundtrace("run spans.jsonl --json --to jsonl:b.jsonl", folder).stdout)
+    assert told["traces"] == 5
+    assert told["scores"]["source_support"]["mean"] == pytest.approx(
+        told["scores"]["source_support"]["billionths"] / 1e9 / told["scores"]["source_support"]["count"]
+    )
+
+
+def test_a_dry_run_estimates_and_writes_nothing(folder: Path) -> None:
+    """Before any money is spent."""
+    before = sorted(path.name for path in folder.iterdir())
+    done = groundtrace("run spans.jsonl --dry-run", folder)
+    assert done.returncode == 0
+    assert "no judge was asked, nothing was written" in done.stdout
+    assert "0 US dollars" in done.stdout
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_plan_file_runs_and_options_go_before_it(folder: Path) -> None:
+    """`*.toml` is a plan."""
+    (folder / "plan.toml").write_text('sources = "spans.jsonl"\nsinks = "jsonl:out.jsonl"\nsample = 0.0\n')
+    assert json.loads(groundtrace("run plan.toml --json", folder).stdout)["traces"] == 0
+    assert json.loads(groundtrace("run plan.toml --json --sample 1", folder).stdout)["traces"] == 5
+
+
+def test_verbose_prints_the_plan_to_stderr(folder: Path) -> None:
+    """What will be done, as a file could hold it."""
+    done = groundtrace("run spans.jsonl --verbose --to jsonl:out.jsonl", folder)
+    assert 'sources = ["otel:spans.jsonl"]' in done.stderr
+
+
+def test_traces_come_in_through_standard_input(folder: Path) -> None:
+    """Standard input has no home, so --to says where scores go."""
+    spans = (folder / "spans.jsonl").read_bytes()
+    refused = groundtrace("run otel:-", folder, stdin=spans)
+    assert refused.returncode == 2
+    assert "--to" in refused.stderr
+    done = groundtrace("run otel:- --to jsonl:out.jsonl", folder, stdin=spans)
+    assert "5 traces read" in done.stdout
+
+
+def test_records_are_scored_without_any_trace(folder: Path) -> None:
+    """Query, context and answer are enough."""
+    done = groundtrace("run records.jsonl", folder)
+    assert "1 trace read · 1 record" in done.stdout
+    card = json.loads((folder / "records.groundtrace.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert (card["record_id"], card["trace_id"]) == ("r1", "r1")
+
+
+# --- show -----------------------------------------------------------------------------------------------------------
+
+
+def test_show_prints_each_thing_with_where_it_stood(folder: Path) -> None:
+    """Query, passages, answer, citations and gaps, with span and attribute."""
+    before = sorted(path.name for path in folder.iterdir())
+    done = groundtrace("show spans.jsonl", folder)
+    assert "from input.value, span" in done.stdout
+    assert "from logs: gen_ai.output.messages, span" in done.stdout
+    assert "cites [2] at 71: rooms" in words(done.stdout)
+    assert "gap answer: truncated; raise OTEL_" in words(done.stdout)
+    assert "5 traces read" in done.stdout
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_show_as_json_is_one_object_a_record(folder: Path) -> None:
+    """The shape other programs rely on."""
+    done = groundtrace("show spans.jsonl --json", folder)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(told) == 5
+    assert all(set(one) == FIELDS for one in told)
+    first = told[0]
+    assert set(first["context"][0]) == {"id", "text"}
+    assert set(first["citations"][0]) == {"start", "end", "marker", "passage_id"}
+    cited = first["citations"][0]
+    assert first["answer"][cited["start"] : cited["end"]] == cited["marker"]
+    assert {gap["field"] for gap in told[-1]["gaps"]} >= {"answer"}
+
+
+# --- plugins, help --------------------------------------------------------------------------------------------------
+
+
+def test_plugins_are_listed_with_who_brought_them(folder: Path) -> None:
+    """Also other people's."""
+    site = neighbours.unpack("neighbour", folder)
+    done = groundtrace("plugins", folder, env={"PYTHONPATH": str(site)})
+    assert ["judge", "silent", "groundtrace-neighbour", "1.2.0"] in [line.split() for line in done.stdout.splitlines()]
+
+
+def test_help_is_quick_and_loads_nothing_heavy() -> None:
+    """Asking what there is costs nothing."""
+    code = (
+        "import sys\nfrom groundtrace.cli import app\n"
+        "try: app(['--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'sqlalchemy', 'opentelemetry', 'langsmith', 'rich.progress', 'groundtrace.judges.offline'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# --- trouble --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("run", "plan: 'sources' is missing; say what to read"),
+        ("run nowhere.jsonl", "source: 'nowhere.jsonl' does not exist here"),
+        ("run span.jsonl", "did you mean 'spans.jsonl'?"),
+        ("run otel:nowhere.jsonl", "'nowhere.jsonl' does not exist"),
+        ("run otle:spans.jsonl", "source: 'otle' is not installed; did you mean 'otel'?"),
+        ("run spans.jsonl --judge ofline", "judge: 'ofline' is not installed; did you mean 'offline'? Valid: offline"),
+        (
+            "run spans.jsonl --rubric source_suport",
+            "rubric: 'source_suport' is not installed; did you mean 'source_sup",
+        ),
+        ("run spans.jsonl --to jsnl:x", "sink: 'jsnl' is not installed; did you mean 'jsonl'?"),
+        ("run spans.jsonl --sample 2", "sample: 2.0 does not fit: Input should be less than or equal to 1"),
+        ("run spans.jsonl --since soon", "since: 'soon' does not fit: is no time"),
+        ("run plan.toml", "plan: 'plan.toml' cannot be read: No such file or directory"),
+        ("run plan.toml spans.jsonl", "source: 'plan.toml' is a plan and stands beside other sources"),
+        ("run empty.jsonl", "source: 'empty.jsonl' holds no traces or records that an installed source recognises"),
+        ("run bare", "source: 'bare' holds no traces or records"),
+        ("show nowhere.jsonl", "source: 'nowhere.jsonl' does not exist here"),
+    ],
+)
+def test_a_bad_command_is_one_clear_line_and_exit_code_2(folder: Path, line: str, says: str) -> None:
+    """And nothing was done."""
+    (folder / "empty.jsonl").touch()
+    (folder / "bare").mkdir()
+    before = sorted(path.name for path in folder.iterdir())
+    done = groundtrace(line, folder)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_platform_that_gives_out_is_exit_code_3_with_what_was_scored(folder: Path) -> None:
+    """The summary is still printed."""
+    site = neighbours.unpack("neighbour", folder)
+    done = groundtrace("run neighbour:5,fail_after=2 --to jsonl:out.jsonl", folder, env={"PYTHONPATH": str(site)})
+    assert done.returncode == 3
+    assert done.stderr == "groundtrace: reading neighbour: neighbour: the door is locked\n"
+    assert "2 traces read" in done.stdout
+
+
+def test_ctrl_c_is_exit_code_130_without_a_traceback(folder: Path) -> None:
+    """The usual code of an interrupted program."""
+    line = json.dumps(RECORD)
+    with (folder / "many.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(f'{line[:-1]}, "n": {n}}}\n' for n in range(20_000))
+    command = [sys.executable, "-m", "groundtrace.cli", "run", "jsonl:many.jsonl"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        while not (folder / "many.groundtrace.jsonl").exists():
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        _, trouble = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert trouble.splitlines()[-1] == "groundtrace: stopped; what was judged before is written"
+    assert "Traceback" not in trouble
+
+
+DAMAGED = {
+    "torn.jsonl": b'{"resourceSpans": [\n',
+    "binary.jsonl": bytes(range(256)) * 20,
+    "array.jsonl": b"[1, 2, 3]\n",
+    "logs.jsonl": resources.files("groundtrace.data").joinpath("demo.logs.jsonl").read_bytes(),
+    "null.jsonl": b"null\n\n\n",
+    "deep.jsonl": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", [*DAMAGED, "cut.jsonl.gz"])
+def test_a_damaged_file_is_told_and_costs_nothing_else(folder: Path, name: str) -> None:
+    """The good file beside it is read; what is lost has a line."""
+    damaged = folder / "in" / name
+    damaged.parent.mkdir()
+    shutil.copy(folder / "spans.jsonl", damaged.with_name("good.jsonl"))
+    packed = gzip.compress((folder / "records.jsonl").read_bytes() * 50)
+    damaged.write_bytes(DAMAGED.get(name, packed[: len(packed) // 2]))
+    done = groundtrace("run otel:in --to jsonl:out.jsonl --verbose", folder)
+    assert done.returncode == 0
+    assert "5 traces read" in done.stdout
+    assert name in done.stdout
+    alone = groundtrace(f"run otel:in/{name} --to jsonl:alone.jsonl", folder)
+    assert alone.returncode == 0
+    assert "0 traces read" in alone.stdout
+    assert name in alone.stdout
+
+
+def test_hostile_text_is_shown_and_not_obeyed(folder: Path) -> None:
+    """Escape sequences, direction marks, markup, half characters: nothing reaches the terminal as an order."""
+    hostile = "\x1b[31mred\x07 \u202eback [bold]markup[/bold] \x9b2J \x00 end"
+    record = {"id": "h", "query": hostile, "context": [hostile], "answer": f"{hostile} [1]."}
+    (folder / "hostile.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    for command in ("show jsonl:hostile.jsonl", "run jsonl:hostile.jsonl --to jsonl:out.jsonl"):
+        done = groundtrace(command, folder)
+        assert done.returncode == 0
+        assert not set(done.stdout) & set("\x1b\x07\u202e\x9b\x00")
+    shown = groundtrace("show jsonl:hostile.jsonl", folder).stdout
+    assert "[bold]markup[/bold]" in shown
+    assert r"\x1b[31mred" in shown
+
+
+def test_text_that_the_terminal_cannot_hold_is_escaped(folder: Path) -> None:
+    """Half characters, and letters a narrow encoding lacks."""
+    odd = {"query": "half \ud800", "context": ["café"], "answer": "café [1]"}
+    (folder / "odd.jsonl").write_text(json.dumps(odd) + "\n", encoding="utf-8")
+    for command in ("show jsonl:odd.jsonl", "show jsonl:odd.jsonl --json", "run jsonl:odd.jsonl --to jsonl:out.jsonl"):
+        done = groundtrace(command, folder, env={"PYTHONIOENCODING": "ascii"})
+        assert done.returncode == 0
+        assert done.stdout
+        assert done.stdout.isascii()
+
+
+def test_an_answer_of_a_megabyte_is_shown_short(folder: Path) -> None:
+    """Nobody scrolls through it, and it is still judged."""
+    record = {**RECORD, "answer": "Dogs travel for free [1]. " * 40_000}
+    (folder / "long.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    done = groundtrace("show jsonl:long.jsonl", folder)
+    assert done.returncode == 0
+    assert len(done.stdout) < 200_000
+
+
+def test_a_reader_that_leaves_early_is_no_trouble(folder: Path) -> None:
+    """`groundtrace show FILE | head -1`."""
+    done = groundtrace("show spans.jsonl --json | head -1", folder)
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_plain_text_keeps_its_letters() -> None:
+    """Only what a terminal would obey is escaped."""
+    assert plain("naïve 你好 👩‍🔬 עברית") == "naïve 你好 👩‍🔬 עברית"
+    assert plain("a\ud800b") == r"a\ud800b"

@@ -1,0 +1,116 @@
+"""What the pages say is what happens: their Python runs, their commands print what stands there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import cli_page
+import pytest
+
+from groundtrace.plan import Plan
+from terminal import shell
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "integrations").glob("*/README.md")),
+]
+BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+VOLATILE = ((re.compile(r" · \d+\.\d s\b"), ""), (re.compile(r"\b[0-9a-f]{16,32}\b"), "0" * 16))
+"""How long something took, and the ids of spans."""
+
+RECORD = {"id": "r1", "query": "Are dogs free?", "context": ["Dogs travel for free."], "answer": "Dogs are free [1]."}
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Every block of a language: where it stands, and its text."""
+    found = []
+    for page in PAGES:
+        for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
+            if match[2] == language:
+                line = page.read_text(encoding="utf-8")[: match.start()].count("\n") + 1
+                found.append((f"{page.relative_to(ROOT)}:{line}", match[3]))
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that holds what the pages speak of, and is the current one."""
+    data = resources.files("groundtrace.data")
+    for name, copy in (("demo.jsonl", "spans.jsonl"), ("demo.logs.jsonl", "spans.logs.jsonl")):
+        (tmp_path / copy).write_bytes(data.joinpath(name).read_bytes())
+    (tmp_path / "records.jsonl").write_text(json.dumps(RECORD) + "\n", encoding="utf-8")
+    shutil.copytree(ROOT / "integrations", tmp_path / "integrations")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_is_something_to_check() -> None:
+    """A walk that finds nothing would pass."""
+    assert len(PAGES) >= 6
+    assert len(blocks("python")) >= 4
+    assert len(blocks("console")) >= 3
+
+
+@pytest.mark.parametrize(("where", "code"), blocks("python"), ids=[where for where, _ in blocks("python")])
+def test_the_python_of_the_pages_runs(folder: Path, where: str, code: str) -> None:
+    """As it stands, in a folder with the files it names."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    expected = re.findall(r"^#> (.*)$", code, re.MULTILINE)
+    assert done.stdout.splitlines()[: len(expected)] == expected
+
+
+@pytest.mark.parametrize(("where", "talk"), blocks("console"), ids=[where for where, _ in blocks("console")])
+def test_the_commands_of_the_pages_print_what_stands_there(folder: Path, where: str, talk: str) -> None:
+    """`$ command`, then lines that follow each other in its output; `...` stands for any lines."""
+    for part in re.split(r"^\$ ", talk, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        done = shell(command, folder)
+        assert done.returncode in (0, 2), done.stderr
+        said = _steady(done.stdout + done.stderr)
+        for piece in re.split(r"^\.\.\.\n", expected, flags=re.MULTILINE):
+            assert _steady(piece).strip() in said, f"{command} says:\n{said}"
+
+
+def _steady(text: str) -> str:
+    for pattern, instead in VOLATILE:
+        text = pattern.sub(instead, text)
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize("plan", [text for where, text in blocks("toml") if where.startswith("docs/plan.md")])
+def test_the_plans_of_the_pages_are_plans(plan: str) -> None:
+    """Every key is one, every value fits."""
+    Plan(**{"sources": "otel:x", **tomllib.loads(plan)})
+
+
+def test_the_readme_installs_and_tests_in_one_line_each() -> None:
+    """The two lines that `.ci/run` takes from it and runs in a fresh clone."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^python3 -m venv .*$", readme, re.MULTILINE) == [
+        "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/groundtrace demo",
+        "python3 -m venv .venv-test && .venv-test/bin/pip install '.[dev]' && .venv-test/bin/pytest",
+    ]
+
+
+def test_the_page_of_the_command_line_is_the_command_lines_own() -> None:
+    """docs/cli.md is what its options and their help say."""
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == cli_page.page()
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    """A file that is linked to is there."""
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
