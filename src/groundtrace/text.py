@@ -102,11 +102,14 @@ def _form(piece: str) -> str:
     """The matching form of one character, of a letter with its marks, or of a run of blanks."""
     if not piece.strip(_BLANK):
         return " " if any(c in _SPACES for c in piece) else ""
-    unified = "".join(_UNIFIED.get(c, c) for c in piece)
+    unified = _unify(piece)
     composed = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", unified).casefold())
-    again = "".join(_UNIFIED.get(c, c) for c in composed)
-    # A compatibility form such as "¨" is a space with a mark; the space was never written.
-    return again.translate({ord(c): None for c in _SPACES})
+    # Alone, "¨" would become a space with a mark to be put on the letter before: it stays what it is.
+    return unified.casefold() if any(c in _SPACES for c in composed) else _unify(composed)
+
+
+def _unify(piece: str) -> str:
+    return "".join(_UNIFIED.get(c, c) for c in piece)
 
 
 def _uneven(forms: Mapping[str, str]) -> re.Pattern[str]:

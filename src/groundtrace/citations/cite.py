@@ -140,9 +140,13 @@ def _place(answer: str, mention: Mention) -> Span | None:
 
 
 def _stripped(answer: str, start: int, end: int) -> Span:
-    text = answer[start:end]
-    first = start + len(text) - len(text.lstrip())
-    return (first, first + len(text.strip())) if text.strip() else (end, end)
+    """The stretch without white space around it; a place without any stands right behind what is said before it."""
+    while start < end and answer[start].isspace():
+        start += 1
+    while end and answer[end - 1].isspace():
+        end -= 1
+        start = min(start, end)
+    return start, end
 
 
 def _target(mention: Mention, index: Index) -> Target:

@@ -23,6 +23,7 @@ _LOCATOR = re.compile(r"(?:pp?|pages?|sec(?:tion)?|ch(?:apter)?|§)\.?\s*\d{1,6}
 _DIGITS = re.compile(r"\d+")
 _PLAUSIBLE = 999
 _WIDEST = 50
+_MANY = 20_000  # citations of one answer; whatever points on from there points nowhere
 _NAMED_BY = ("title", "url", "source", "link", "uri", "href", "filename", "file_name", "file_id", "name")
 
 
@@ -43,40 +44,43 @@ class Index:
         self.passages = tuple(passages)
         self.footnotes = footnotes or {}
         self.ranks: dict[int, str] = {}
-        self.ids: dict[str, str] = {}
+        self.ids = {passage.id for passage in passages}
         self.names: dict[str, str] = {}
         for passage in passages:
             self.ranks.setdefault(passage.rank, passage.id)
-            self.ids[passage.id] = passage.id
             for name in _names(passage):
                 self.names.setdefault(name, passage.id)
         self.shapes = {_DIGITS.sub("0", known) for known in self.ids if _DIGITS.search(known) and not known.isdigit()}
 
     def named(self, name: str | None) -> str | None:
         """The passage with this id, title, address or file name."""
-        return None if name is None else self.ids.get(name) or self.names.get(_folded(name))
+        if name is None:
+            return None
+        return name if name in self.ids else self.names.get(_folded(name))
 
     def numbered(self, digits: str) -> str | None:
         """The passage an answer counts under this number: as its own footnotes say, else by rank, else by id."""
-        return self.footnotes.get(digits) or self.ranks.get(int(digits)) or self.ids.get(digits)
+        counted = self.footnotes.get(digits) or self.ranks.get(int(digits))
+        return counted or (digits if digits in self.ids else None)
 
     def targets(self, content: str) -> tuple[str | None, ...]:
         """What a mark's content points to; nothing at all where it is no citation."""
         whole = content.strip()
-        if whole in self.ids:
-            return (self.ids[whole],)
+        if whole in self.ids and not whole.isdigit():
+            return (whole,)
         found: list[str | None] = []
         for part in _SEPARATOR.split(whole):
             pointed = self._pointed(part)
             if not pointed and not (found and _LOCATOR.fullmatch(part)):
                 return ()
-            found += [target for target in pointed if target is None or target not in found]
-        return tuple(found)
+            found += pointed
+        known = dict.fromkeys(target for target in found if target)
+        return (*known, *(None for target in found if target is None))
 
     def _pointed(self, part: str) -> Sequence[str | None]:
-        known = self.ids.get(part) or self.ids.get(part.removeprefix("^"))
-        if known:
-            return (known,)
+        name = part.removeprefix("^")
+        if name in self.ids and not name.isdigit():
+            return (name,)
         number = _NUMBER.fullmatch(part)
         if number:
             digits = number[1]
@@ -121,6 +125,7 @@ def find(answer: str, index: Index, plan: Layout) -> list[Marker]:
     apart = sorted((*plan.set_aside, *plan.code))
     starts = [start for start, _ in apart]
     found: list[Marker] = []
+    total = 0
     for match in sorted((*_BRACKET.finditer(answer), *LINK.finditer(answer)), key=lambda m: m.start()):
         at = bisect_right(starts, match.start()) - 1
         hidden = at >= 0 and match.start() < apart[at][1]
@@ -134,7 +139,8 @@ def find(answer: str, index: Index, plan: Layout) -> list[Marker]:
             targets = index.targets(match[1] or match[2])
             start, end = _grown(answer, *match.span())
         if targets:
-            found.append(Marker(start, end, answer[start:end], targets))
+            total += len(targets)
+            found.append(Marker(start, end, answer[start:end], targets if total <= _MANY else (None,)))
     return found
 
 

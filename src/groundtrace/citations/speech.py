@@ -10,20 +10,24 @@ from types import MappingProxyType
 
 _WORDS = MappingProxyType(
     {
-        "I": "i we",  # who speaks
+        "I": "i",  # the assistant
+        "W": "we",  # the assistant, or a company whose words it repeats
         "P": "context contexts document documents documentation passage passages sources text texts article articles "
         "excerpt excerpts snippet snippets transcript references",  # what was retrieved
         "p": "source content contents material materials result results data files pages records resources knowledge",
-        "N": "no not n't cannot unable nothing none neither never insufficient lack without unsure uncertain unaware "
-        "unclear impossible silent",  # denial
+        "N": "no not n't cannot unable nothing none neither never insufficient lack unsure uncertain unaware unclear "
+        "impossible silent",  # denial
         "U": "unknown unanswerable unavailable unspecified",
-        "T": "contain provide include specify state address discuss cover give indicate have offer describe explain "
-        "clarify detail disclose list name reveal talk speak refer present show elaborate identify define support "
-        "explicitly directly specifically focus deal relate pertain concern",  # what documents do
-        "K": "know find found determine locate confirm tell verify say see help assist sure certain aware able",
+        "T": "contain provide include cover give indicate have offer disclose list name reveal present show identify "
+        "define support",  # what documents and others do
+        "t": "specify state address discuss describe explain clarify detail talk speak refer elaborate focus deal "
+        "relate pertain concern settle resolve explicitly directly specifically",  # what documents do
+        "C": "disagree conflict differ diverge contradict vary",  # what they do together
+        "K": "know find determine locate confirm tell verify say sure certain aware",
+        "k": "see help assist able",
         "M": "mention indication",  # both done and had
         "m": "answer reference response",
-        "F": "information details detail info",
+        "F": "information details info",
         "S": "mentioned specified stated",  # what is told
         "D": "available found covered discussed addressed included known listed indicated detailed described present "
         "contained explained possible clear enough sufficient",
@@ -32,36 +36,39 @@ _WORDS = MappingProxyType(
         "H": "they it this that question query these",
         "O": "in from within by based",
         "A": "about on regarding concerning for",
-        "q": "provided given retrieved supplied search your these following above",  # which documents
+        "q": "provided given retrieved supplied search these following above",  # which documents
         "": "a am an and any are as at be been being both but can could did do does enough even had has however is of "
-        "or so the their to was were will with would currently fully which relevant",
+        "or so the their to was were will with would currently fully which relevant your",
     }
 )
 _LETTER = MappingProxyType({word: letter for letter, words in _WORDS.items() for word in words.split()})
 _TOKEN = re.compile(r"n['’]t\b|[^\W_]+?(?=n['’]t\b)|['’](?:m|re|s|d|ve)\b|[^\W_]+|[,;:()]")
 _ABSTAINS = re.compile(
-    r"I[.,TK]{0,2}N[.,T]{0,2}[KTMmFDSqX]"  # I do not know; we were unable to find
-    r"|I[TK]N[.DSq]{0,2}[FM]"  # I have no information
-    r"|(?<!')[PF][^,]{0,6}N[.]?[TMmKF]"  # the documents about it do not mention
-    r"|(?<!')[PF][^,]{0,6}TN[.DSq]{0,3}[FMm]"  # the documents contain no information
+    r"I[.,TKk]{0,2}N[.,Tt]{0,2}[KkTtMmFDSqX]"  # I do not know; I was unable to find
+    r"|W[.,]{0,2}N[.,k]{0,2}K"  # we cannot confirm
+    r"|[IW][TtK](?:NO?|O?N)[.DSq]{0,2}[FM]|WN[.Tt]{0,2}[FM]"  # we have no information
+    r"|(?<!')P[^,]{0,6}N[.]?[TtMmKF]"  # the documents about it do not mention
+    r"|(?<!')P[^,]{0,6}[Tt]N[.DSq]{0,3}[FMm]"  # the documents contain no information
     r"|(?<!')[PF][^,]{0,6}N[DA]"  # the context is not sufficient
-    r"|N[Oq]{0,2}[PF][^,]{0,4}[TMKD]"  # none of the documents mentions; nothing in the context tells
-    r"|HN[.]?T[.DSq]{0,2}[FMm]"  # it does not contain the information
-    r"|EN[.DSqTK]{0,3}(?:[FM]|m$)"  # there is no information
+    r"|N[Oq]{0,2}P[^,]{0,4}[TtMKD]"  # none of the documents mentions; nothing in the context tells
+    r"|HN[.]?[Tt][.DSq]{0,2}[FMm]"  # it does not contain the information
+    r"|EN[.DSqTtK]{0,3}(?:[FM]|m$)"  # there is no information
     r"|EN[^,]{0,10}O[SDq.]{0,2}P"  # there is nothing about it in the context
-    r"|N[.]?[SqDXK][^,]{0,10}O[SDq.]{0,2}[PF]"  # it is not stated in the documents
+    r"|N[.]?[SqDXK][^,]{0,10}O[SDq.]{0,2}P"  # it is not stated in the documents
     r"|NO[SDq.]{0,2}P,?$"  # it is not in the documents
-    r"|[NU][^,]{0,6}O[SDq.]{0,2}[PF],?$"  # it is unclear from the documents
+    r"|[NU][^,]{0,6}O[SDq.]{0,2}P,?$"  # it is unclear from the documents
     r"|N[Sq],?$"  # the budget is not mentioned
-    r"|^[.]?N[.DSqK]{0,2}[FMm](?:$|.{0,4}[SqDXAO])"  # no information is available
+    r"|^[.]?N[.DSqK]{0,2}(?:[FM](?:$|[^,]{0,8}[SqDX],?(?:$|O)|[.]?m$)|m[.]?D?$)"  # no information is available
     r"|^[.]?N[.DSq]{0,2}P.{0,3}[DSqK]"  # no documents were found
     r"|(?:^|,).{0,2}ND[KMm]"  # it is not possible to determine
-    r"|[HMm].{0,3}NX"  # the question cannot be answered
+    r"|[HMm].{0,3}NX(?:,|$|[^,]{0,6}O[SDq.]{0,2}P)"  # the question cannot be answered
     r"|^(?:H?U|N[SqDFX])$"  # unknown; not found
 )
-_ABOUT_DOCUMENTS = re.compile(r"^[,.NA]?[SDq]{0,2}[PFHp][SDq.]{0,2}N?[TMmKA]")
+_ABOUT_DOCUMENTS = re.compile(r"^[,.NA]?[SDq]{0,2}(?:P[SDq.]{0,2}N?[TtMmKA]|H[.]?N?[tM])")
+_DISAGREE = re.compile(r"^[,.N]?[SDq]{0,2}P[SDq.]{0,2}C")
 _REPORTS = re.compile(r"\bthat\b|\d")
-_QUALIFIED = re.compile(r"q([.]?)p")
+_QUALIFIED = re.compile(r"q([.]?)[pF]")
+_NUMBERED = re.compile(r"\barticles? \d")  # of a law, which a passage may well quote
 _CONTRAST = re.compile(r"[,;]?\s+(?:but|however|though|although|yet|while|whereas)\b,?\s+|;\s+", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"\n]{0,400}"|“[^“”\n]{0,400}”')
 _QUESTION = re.compile(r"[?？؟][\s\"'”’)\]*_.!]*$")
@@ -80,9 +87,13 @@ _OFFER = re.compile(
     re.IGNORECASE,
 )
 _ADVICE = re.compile(
-    r"\W*(?:for (?:more|further|additional|detailed|accurate|that)\b|i (?:would )?(?:recommend|suggest|advise)|i['’]d"
-    r" (?:recommend|suggest)|(?:you|it) (?:may|might|could|can|should|would)\b|please\b|try\b|consider\b"
-    r"|to (?:find|get|obtain|answer)\b|additional\b|further\b|more\b)",
+    r"\W*(?:for (?:more|further|additional|detailed|accurate|that|this) (?:\w+ )?(?:information|details|answers?)\b"
+    r"|i(?:['’]d| would)? (?:recommend|suggest|advise)\b"
+    r"|(?:you|it) (?:may|might|could|can|should|would) (?:also )?(?:want|wish|need to|try|consider|check|consult"
+    r"|contact|visit|refer|look|find|ask|be (?:best|helpful|better|useful))\b"
+    r"|please (?:check|consult|contact|refer|see|visit|try|note|provide)\b|(?:try|consider) \w+ing\b"
+    r"|(?:more|further|additional) (?:information|details|context|research|documents?)\b"
+    r"|to (?:find|get|obtain|answer) (?:this|that|more|the|your|an?) (?:\w+ )?(?:information|answers?|details)\b)",
     re.IGNORECASE,
 )
 _LONGEST = 1000  # a sentence that abstains is short; what is longer says more than that
@@ -109,15 +120,18 @@ def beside_the_point(sentence: str) -> bool:
 
 
 def states_nothing(sentence: str) -> bool:
-    """Whether a sentence is no statement by its form: a question, a courtesy, an offer.
+    """Whether a sentence states nothing a passage could support: a question, a courtesy, that the sources disagree.
 
     >>> states_nothing("Who was it?"), states_nothing("Sure!"), states_nothing("Sure, it flew.")
     (True, True, False)
     """
+    if len(sentence) > _LONGEST:
+        return _QUESTION.search(sentence[-12:]) is not None
     return (
         _QUESTION.search(sentence[-12:]) is not None
-        or _COURTESY.fullmatch(sentence, 0, _LONGEST) is not None
-        or (len(sentence) <= _LONGEST and _OFFER.match(sentence) is not None)
+        or _COURTESY.fullmatch(sentence) is not None
+        or _OFFER.match(sentence) is not None
+        or (not _REPORTS.search(sentence) and _DISAGREE.match(_letters(sentence)) is not None)
     )
 
 
@@ -140,8 +154,8 @@ def _letters(sentence: str) -> str:
     >>> _letters("The provided documents do not mention it.")
     'qPNMH'
     """
-    plain = _QUOTED.sub(" ", sentence).replace("’", "'")
-    letters = "".join(_letter(word) for word in _TOKEN.findall(plain.lower()))
+    plain = _NUMBERED.sub("law ", _QUOTED.sub(" ", sentence).replace("’", "'").lower())
+    letters = "".join(_letter(word) for word in _TOKEN.findall(plain))
     return _QUALIFIED.sub(r"q\1P", letters)
 
 

@@ -22,7 +22,10 @@ _BETWEEN = re.compile(
     re.IGNORECASE,
 )
 _BEFORE = re.compile(r"[\s|]*+")
-_BEHIND = re.compile(r"(?:\((?:see|cf\.?|sources?)[\s:,]*+|[\s,;:(\[|–—-])++$", re.IGNORECASE)
+_BEHIND = re.compile(
+    r"(?:\((?:see|cf\.?|sources?)[\s:,]*+|[\s,;:(\[|–—-]|(?<=\s)(?:and|but|or|whereas|although)\b)++$",
+    re.IGNORECASE,
+)
 _LEAD_IN = re.compile(
     r"\W*+(?:(?:according|to|as|per|in|from|by|based|on|see|cf|also|both|the|stated|reported|noted|shown|mentioned"
     r"|described|explained|and|or|sources?|documents?|passages?|references?|articles?|contexts?|chunks?|respectively"
@@ -32,8 +35,8 @@ _LEAD_IN = re.compile(
 _SOURCES = re.compile(r"\W*(?:sources?|references?|citations?|quellen|fuentes|références)\b", re.IGNORECASE)
 _SIGNS = ("**", "__", "`")
 _GOES_ON = re.compile(r"\s*(?:[,;:]|\s(?:and|but|while|which|who|whereas|or|so|though|although)\b)")
+_CLOSES = re.compile(r"[.!?。！？]|.\s*(?:$|[.!?。！？\n])", re.DOTALL)
 _OPENS = re.compile(r"(?:^|[,;:.!?\n。]\s*|[\s,;](?:and|but|while|which|who|whereas|or|so|though|although)\s+)$")
-
 
 Kind = Literal["claim", "silence", "talk"]
 
@@ -167,7 +170,7 @@ def _owning(answer: str, spans: Sequence[Span], marks: Sequence[Span], order: Se
     ahead = iter([*order, -1])
     mark = next(ahead)
     before: _Sentence | None = None
-    for start, end in [*spans, (len(answer), len(answer))]:
+    for start, end in [*spans, (len(answer) + 1, len(answer) + 1)]:
         sentence = _Sentence(start, end, [], [], [])
         line = answer.rfind("\n", before.end if before else 0, start)
         while mark >= 0 and marks[mark][0] < start:
@@ -182,9 +185,7 @@ def _owning(answer: str, spans: Sequence[Span], marks: Sequence[Span], order: Se
         before = sentence
 
 
-def _pieces(
-    answer: str, sentence: _Sentence, marks: Sequence[Span]
-) -> tuple[list[tuple[int, int, list[int]]], list[int]]:
+def _pieces(answer: str, sentence: _Sentence, marks: Sequence[Span]) -> tuple[list[_Piece], list[int]]:
     """The statements of a sentence with their marks, and the marks left where the sentence says nothing."""
     found: list[_Piece] = []
     carried = list(sentence.opening)
@@ -230,12 +231,13 @@ def _trimmed(answer: str, start: int, end: int, *, behind: bool = False) -> Span
 
 
 def _cuts(answer: str, cited: Iterable[Span]) -> set[Span]:
-    """Places of no length where a cited stretch begins or ends a clause in the middle of a sentence."""
+    """Places of no length where a cited stretch that is a clause begins or ends in the middle of a sentence."""
     found: set[Span] = set()
     for start, end in cited:
-        if _OPENS.search(answer[max(0, start - 12) : start]):
+        last = start + len(answer[start:end].rstrip(" \t\n,;:"))
+        goes_on = _GOES_ON.match(answer, last)
+        if _OPENS.search(answer[max(0, start - 12) : start]) and (goes_on or _CLOSES.match(answer, last - 1)):
             found.add((start, start))
-            last = end - (len(answer[start:end]) - len(answer[start:end].rstrip(" \t\n,;:")))
-            if _GOES_ON.match(answer, last):
+            if goes_on:
                 found.add((last, last))
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from groundtrace.lexical import content_words, dates, names, numbers
-from groundtrace.text import fold
+from groundtrace.lexical.words import frequencies
+from groundtrace.text import fold, sentences
 
 _WORD = re.compile(r"\w+")
 _CAPITALISED = re.compile(r"[^\W\d_](?:[\w.'’&]*\w)?")
@@ -84,7 +85,7 @@ def components(date: str) -> tuple[str, ...]:
     return tuple(str(int(part)) for part in date.split("-") if part)
 
 
-def spelled_out(text: str) -> Iterable[tuple[str, tuple[str, ...]]]:
+def spelled_out(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Runs of capitalised words and what their initials spell, with and without the small words between them.
 
     >>> [short for short, words in spelled_out("the World Health Organization")]
@@ -102,17 +103,17 @@ def spelled_out(text: str) -> Iterable[tuple[str, tuple[str, ...]]]:
             run, pending = [], []
 
 
-def _short_forms(run: list[str]) -> Iterable[tuple[str, tuple[str, ...]]]:
-    for first, word in enumerate(run):
-        if word[0].islower():
-            continue
-        full = capitals = ""
-        for last in range(first, min(len(run), first + _LONGEST_SHORT_FORM)):
-            full += run[last][0].casefold()
-            capitals += run[last][0].casefold() if run[last][0].isupper() else ""
-            if last > first and run[last][0].isupper():
-                words = tuple(fold(each).text for each in run[first : last + 1])
-                yield from ((short, words) for short in dict.fromkeys((capitals, full)))
+def _short_forms(run: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    words = [fold(word).text for word in run]
+    large = [word[0].isupper() for word in run]
+    for first in range(len(run) - 1):
+        full, capitals = words[first][:1], words[first][:1]
+        for last in range(first + 1, min(len(run), first + _LONGEST_SHORT_FORM)) if large[first] else ():
+            full += words[last][:1]
+            if large[last]:
+                capitals += words[last][:1]
+                held = tuple(words[first : last + 1])
+                yield from ((short, held) for short in dict.fromkeys((capitals, full)))
 
 
 def paraphrases(quote: str, text: str) -> bool:
@@ -144,7 +145,7 @@ def carries(claim: str, span: str) -> bool:
     if not fold(span).text:
         return False
     held = Facts([span])
-    if numbers(claim) or dates(claim) or names(claim):
+    if numbers(claim) or dates(claim) or _names(claim):
         return _holds_facts(held, claim)
     words = content_words(claim)
     return bool(words) and sum(word in held.stems for word in words) >= _OWN_WORDS * len(words)
@@ -156,5 +157,12 @@ def _holds_facts(held: Facts, text: str) -> bool:
     return (
         all(held.date(date) for date in spoken)
         and all(number in held.numbers for number in numbers(text) - in_dates)
-        and not any(held.strange_words(name) for name in names(text))
+        and not any(held.strange_words(name) for name in _names(text))
     )
+
+
+def _names(text: str) -> frozenset[str]:
+    """The names in a text, and capitalised words that open a sentence and are no English ("Globex grew")."""
+    firsts = (_CAPITALISED.match(text, start, end) for start, end in sentences(text))
+    openers = (first[0].split("'")[0].split("’")[0] for first in firsts if first and first[0][0].isupper())
+    return names(text) | {word.casefold() for word in openers if word.casefold() not in frequencies()}

@@ -7,6 +7,7 @@ way, or a word on what the passage lacks, is at most a doubt.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +15,11 @@ from itertools import combinations
 
 from groundtrace.evidence.facts import Facts, components, spelled_out
 from groundtrace.evidence.quotes import locate
-from groundtrace.lexical import dates, derivable, names, numbers
+from groundtrace.lexical import dates, derivable, names
+from groundtrace.lexical.words import read_numbers, surface
 from groundtrace.text import sentences
+
+Span = tuple[int, int]
 
 _QUOTE_ALIKE = 85.0
 _QUOTED = re.compile(
@@ -27,7 +31,7 @@ _CLAUSE_END = re.compile(
 )
 _DENIAL = re.compile(
     r"\b(?:not(?!\sonly)|never|no|nor|neither|none|nothing|nowhere|without|lack(?:s|ed|ing)?|miss(?:es|ed|ing)|absent"
-    r"|absence|omit(?:s|ted|ting)?|fail(?:s|ed|ing)?\sto|rather\sthan|instead\sof|unlike|would|if|had|should|must"
+    r"|absence|omit(?:s|ted|ting)?|fail(?:s|ed|ing)?\sto|rather\sthan|instead\sof|unlike|would|if|should|must"
     r"|need(?:s|ed)?|cannot|unable)\b|n['’]t\b",
     re.IGNORECASE,
 )
@@ -46,12 +50,14 @@ _SURE_WORDS = r"(?:confiden(?:t|ce)|certain(?:ty)?|sure)"
 _HOUSEKEEPING = re.compile(
     rf"\b{_SCORE_WORDS}(?:\s\w+){{0,3}}?\W{{1,3}}[0-5](?:\.\d+)?(?![\d.,]*\d)(?:\s?(?:/|out\sof)\s?\d+)?"
     rf"|\b{_SURE_WORDS}(?:\s\w+){{0,3}}?\W{{1,3}}(?:[01]?\.\d+|\d{{1,3}}%)|\b\d{{1,3}}%\s{_SURE_WORDS}"
-    r"|\b(?:claim|passage|source|citation|document|sentence|paragraph|line|item|point|step)s?\s(?:no\.\s|#)?\[?\w?\d{1,3}\b\]?"
+    r"|\b(?:claim|passage|source|citation|document|sentence|paragraph|line|item|point|step)s?\s(?:no\.\s|#)?\[?\w?\d{1,3}"
+    r"\b\]?"
     r"|\[\d{1,3}\]|^\s*\(?\d{1,3}[.)](?=\s)|(?<!\w)\(?\d{1,3}\)(?=\s)",
     re.IGNORECASE | re.MULTILINE,
 )
 _ERA = re.compile(r"\b(\d{2})(\d)0['’]?s\b|\b(\d{1,2})(?:st|nd|rd|th)[\s-]century\b", re.IGNORECASE)
 _SHORT_YEAR = re.compile(r"\b(\d{2})\d{2}[-–—/](\d{2})\b|(?<!\w)['’](\d{2})\b")
+_QUARTER = re.compile(r"\bQ[1-4]\b|\b(?:first|second|third|fourth)[\s-]quarter\b", re.IGNORECASE)
 _FRACTIONS = {
     r"half|halves|halved": ("50", "0.5"),
     r"thirds?": ("33", "33.3", "67", "66.7"),
@@ -60,15 +66,15 @@ _FRACTIONS = {
     r"tenths?": ("10", "30", "70", "90"),
     r"doubl(?:e|ed|es|ing)|twice": ("100", "200"),
     r"tripl(?:e|ed|es|ing)|thrice": ("200", "300"),
-    r"all|every|entire(?:ly)?|whole|full(?:y)?|none": ("100",),
+    r"all|every|entire(?:ly)?|whole|full(?:y)?": ("100",),
 }
 _UNITS = (7, 12, 24, 30, 52, 60, 365, 3600, 1440, 2.2046, 0.4536, 1.6093, 0.6214, 3.2808, 0.3048, 2.54, 0.3937)
 _FEW = 40
 _IDIOMS = frozenset(("100", "1000", "1000000"))
 # Words of the rubric itself, written large now and then.
 _OWN_WORDS = re.compile(
-    r"answer|cited|claims?|context|contradicts|directly|document|evidence|implies|level|metadata|no|partially|passage"
-    r"|quote|rationale|related|rubric|score|source|statement|strongly|supports?|supported|text|weakly"
+    r"[ap]m|answer|cited|claims?|context|contradicts|directly|document|evidence|implies|level|metadata|no|partially"
+    r"|passage|quote|rationale|related|rubric|score|source|statement|strongly|supports?|supported|text|weakly"
 )
 # Words that are put to a name from outside: "the Apollo Program" of a text that only says "Apollo".
 _TITLES = re.compile(
@@ -101,29 +107,38 @@ def check_rationale(rationale: str, texts: Iterable[str]) -> Rationale:
     >>> check_rationale("Acme states 'revenue of $4.2 billion'; it does not mention 'Globex Group'.", given)
     Rationale(faults=(), doubts=())
     >>> check_rationale("The passage puts revenue at $4.9 billion.", given).faults
-    ("the number '4900000000' stands in nothing you were given",)
+    ("the number '4.9 billion' stands in nothing you were given",)
     """
     held = _Given(texts)
     quotes = [match.span() for match in _QUOTED.finditer(rationale)]
-    zones = list(_denied(_masked(rationale, quotes)))
-    faults: dict[str, None] = {}
-    doubts: dict[str, None] = {}
-    asserted, denied, at = [], [], 0
-    for start, end in zones:
+    starts = [start for start, _ in quotes]
+    asserted: list[str] = []
+    denied: list[str] = []
+    quoted: list[Span] = []
+    at = 0
+    for start, end in [*_denied(_masked(rationale, quotes)), (len(rationale), len(rationale))]:
+        first, last, behind = (bisect_left(starts, place) for place in (at, start, end))
+        quoted += quotes[first:last]
         asserted.append(rationale[at:start])
-        denied.append(_without(rationale[start:end], [(a - start, b - start) for a, b in quotes if start <= a < end]))
+        denied += _around(rationale, start, end, quotes[last:behind])
         at = end
-    asserted.append(rationale[at:])
-    for text, sure in ((" ; ".join(asserted), True), (" ; ".join(denied), False)):
-        for line, certain in _strangers(text, held):
-            (faults if certain and sure else doubts)[line] = None
-    for start, end in quotes:
-        if not any(opens <= start < closes for opens, closes in zones):
-            doubts.update(dict.fromkeys(_unquoted(rationale[start + 1 : end - 1], held)))
-    return Rationale(tuple(faults), tuple(line for line in doubts if line not in faults))
+    said = list(_strangers(" ; ".join(asserted), held))
+    faults = dict.fromkeys(line for line, sure in said if sure)
+    doubts = [line for line, sure in said if not sure]
+    doubts += [line for line, _ in _strangers(" ; ".join(denied), held)]
+    doubts += [line for start, end in quoted for line in _unquoted(rationale[start + 1 : end - 1], held)]
+    return Rationale(tuple(faults), tuple(line for line in dict.fromkeys(doubts) if line not in faults))
 
 
-def _masked(rationale: str, quotes: Sequence[tuple[int, int]]) -> str:
+def _around(text: str, start: int, end: int, quotes: Sequence[Span]) -> Iterator[str]:
+    """What is said from start to end outside the quotes."""
+    for opens, closes in quotes:
+        yield text[start:opens]
+        start = closes
+    yield text[start:end]
+
+
+def _masked(rationale: str, quotes: Sequence[Span]) -> str:
     """The rationale with letters in place of what is quoted, so that a quote's own "not" or comma says nothing."""
     parts: list[str] = []
     at = 0
@@ -133,15 +148,7 @@ def _masked(rationale: str, quotes: Sequence[tuple[int, int]]) -> str:
     return "".join([*parts, rationale[at:]])
 
 
-def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    at, parts = 0, []
-    for start, end in spans:
-        parts.append(text[at:start])
-        at = end
-    return " ; ".join([*parts, text[at:]])
-
-
-def _denied(text: str) -> Iterator[tuple[int, int]]:
+def _denied(text: str) -> Iterator[Span]:
     """Where a text says what is not there: from the denial to the end of its reach, or the whole clause before it."""
     for first, last in sentences(text):
         ends = [match.start() for match in _CLAUSE_END.finditer(text, first, last)]
@@ -152,7 +159,7 @@ def _denied(text: str) -> Iterator[tuple[int, int]]:
                 yield from _reaches(text, start, end)
 
 
-def _reaches(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _reaches(text: str, start: int, end: int) -> Iterator[Span]:
     at = start
     while denial := _DENIAL.search(text, at, end):
         close = _DENIAL_END.search(text, denial.end(), end)
@@ -179,6 +186,11 @@ class _Given(Facts):
         for century, last, lone in (m.groups() for text in self.texts for m in _SHORT_YEAR.finditer(text)):
             found.update((century + last,) if century else (f"19{lone}", f"20{lone}"))
         return frozenset(found)
+
+    @cached_property
+    def quarters(self) -> bool:
+        """Whether a quarter of a year is named; its months are another form of it."""
+        return any(_QUARTER.search(text) for text in self.texts)
 
     @cached_property
     def spoken_fractions(self) -> frozenset[str]:
@@ -239,10 +251,12 @@ def _strangers(text: str, held: _Given) -> Iterator[tuple[str, bool]]:
     for date in sorted(spoken):
         if not held.date(date):
             line = f"the date {date!r} stands in nothing you were given"
-            yield line, not all(part in held.numbers for part in components(date))
-    for number in sorted(numbers(plain) - {part for date in spoken for part in components(date)}):
-        if sum(c.isdigit() for c in number) > 1 and not held.number(number):
-            yield f"the number {number!r} stands in nothing you were given", not held.roundabout(number)
+            in_a_quarter = date.count("-") == 1 and held.quarters
+            yield line, not in_a_quarter and not all(part in held.numbers for part in components(date))
+    in_dates = {part for date in spoken for part in components(date)}
+    for number, written in dict(read_numbers(surface(plain).lower())).items():
+        if number not in in_dates and sum(c.isdigit() for c in number) > 1 and not held.number(number):
+            yield f"the number {written!r} stands in nothing you were given", not held.roundabout(number)
     yield from _strange_names(text, held)
 
 
