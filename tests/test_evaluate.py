@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from groundtrace.errors import InvalidVerdict
 from groundtrace.evaluate import evaluate, parse
 from groundtrace.memory import InMemory
-from groundtrace.model import Case, Finding, Record, Reply, Score, Scorecard
+from groundtrace.model import Case, Finding, Kind, Record, Reply, Score, Scorecard
 from groundtrace.ports import Again
 from groundtrace.rubrics import law
 from groundtrace.testing import ScriptedJudge, sample_record
@@ -33,6 +33,7 @@ class EveryWord:
     name = "every_word"
     version = "1"
     prompt_hash = "0"
+    kinds: tuple[Kind, ...] = ("answer",)
 
     def __init__(self, refer: tuple[str, ...] = (), name: str = "every_word") -> None:
         self.name = name

@@ -34,6 +34,9 @@ _DRAIN = 256
 _SHOWN = 120
 """Characters of a wrong value that are shown to the judge."""
 
+_LONGEST_NUMBER, _LONGEST_EXPONENT = 300, 4
+"""Characters a number and its exponent may have."""
+
 
 def evaluate(
     records: Iterable[Record],
@@ -46,9 +49,10 @@ def evaluate(
 ) -> Iterator[Scorecard]:
     """Score records: one card for each record and rubric, in the order they finish.
 
-    Records of kind "other" give none; what can't be judged gives an unscored card that says why. `referrals` are
-    rubrics a card may send its record on to. Records are pulled as the judge has room, so a stream of any length
-    is held a piece at a time. With a `memory`, equal questions are asked of a judge once.
+    A record gives none for a rubric that is not for its kind (one of kind "other", for any); what can't be judged
+    gives an unscored card that says why. `referrals` are rubrics a card may send its record on to. Records are pulled
+    as the judge has room, so a stream of any length is held a piece at a time. With a `memory`, equal questions are
+    asked of a judge once.
     """
     hearing = _Hearing(
         records, rubrics=rubrics, judge=judge, memory=memory, referrals=referrals or {}, batch_id=batch_id
@@ -115,8 +119,8 @@ class _Hearing:
             if record is None:
                 self._exhausted = True
                 return
-            if record.kind != "other":
-                for rubric in self._rubrics:
+            for rubric in self._rubrics:
+                if record.kind in rubric.kinds:
                     yield from self._begin(record, rubric)
 
     def _begin(self, record: Record, rubric: Rubric) -> Iterator[Case]:
@@ -275,7 +279,9 @@ def parse(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     >>> parse('Here it is: {"score": 4.50}')
     ({'score': Decimal('4.50')}, ('text around the JSON object ignored',))
     """
-    decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)
+    decoder = json.JSONDecoder(
+        parse_float=_figure, parse_int=_count, parse_constant=_no_constant, object_pairs_hook=_distinct
+    )
     start = text.find("{")
     if start < 0:
         raise InvalidVerdict(["reply holds no JSON object @ $"])
@@ -297,6 +303,22 @@ def parse(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         raise InvalidVerdict(["reply is a JSON array, one object is wanted @ $"])
     around = (text[:start] + rest).strip()
     return told, ("text around the JSON object ignored",) if around else ()
+
+
+def _figure(digits: str) -> Decimal:
+    """A number with a point or an exponent, as it was written."""
+    return Decimal(_bounded(digits))
+
+
+def _count(digits: str) -> int:
+    return int(_bounded(digits))
+
+
+def _bounded(digits: str) -> str:
+    """A number's digits, unless working with it would take all time and memory: no score needs that many."""
+    if len(digits) > _LONGEST_NUMBER or len(digits.lower().partition("e")[2]) > _LONGEST_EXPONENT:
+        raise InvalidVerdict([f"the number {digits[:20]}... is out of all bounds @ $"])
+    return digits
 
 
 def _no_constant(name: str) -> NoReturn:

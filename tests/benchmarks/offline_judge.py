@@ -1,16 +1,19 @@
 """How the offline judge agrees with people, beside plain token overlap, on the open parts of public labelled sets.
 
-Sets: those whose rubric is built and whose labelled dimension the judge assesses, i.e. source_support and
-rag_faithfulness.claim_support; labels of abstention and source conflict are left out, for the judge declares those
-unassessed. Which were left out stands below the table.
+Sets: those whose labelled score the judge gives: source_support, factual_accuracy, rag_faithfulness.claim_support and
+summary_groundedness.factual_consistency; labels of abstention and source conflict are left out, for the judge declares
+those unassessed. Which were left out stands below the table.
 Everything was fixed before looking: a record is made by hand, goes through the rubric, the judge and the gate, and
-the published number is read off its card, `source_support` (the answer's mean over its claims) or
-`rag_faithfulness.claim_support`; 4 or more is positive, and so is nothing else: an unscored card is not, and counted.
-Citation markers inside the labelled text are taken off, since the sets' passages are not numbered by them. Labels are
-`label_mapped.binary`, null left out.
+the published number is read off its card, `source_support` (the answer's mean over its claims), `factual_accuracy`
+(0 to 1, taken as 1 + 4 x), or the dimension; 4 or more is positive, and so is nothing else: a card without the number
+is not, and counted. Citation markers inside the labelled text are taken off, since the sets' passages are not numbered
+by them. Labels are `label_mapped.binary`, null left out.
 
 Token overlap is the share of the text's stemmed content words found in its passages, with the one cut that suits it
 best on the mean of these very sets, which favours it.
+
+Of ragchecker_pairs people said which of two answers is the more correct: the share of pairs in which the answer with
+the higher `factual_accuracy` is the one they preferred. A tie counts half, a card without the number as 0.
 
 Figures: balanced accuracy in percent with a 95 % interval from 1,000 bootstraps over `cluster`; the mean over sets and
 the paired difference of the means. Data: the folder GROUNDTRACE_SHARED/data (`../shared/data` beside the project where
@@ -35,14 +38,26 @@ from typing import Any, NamedTuple
 from groundtrace.evaluate import evaluate
 from groundtrace.judges.offline import OfflineJudge
 from groundtrace.lexical import overlap
-from groundtrace.model import Record
+from groundtrace.model import Kind, Record
+from groundtrace.ports import Rubric
 from groundtrace.read import record
+from groundtrace.rubrics.factual_accuracy import FactualAccuracy
 from groundtrace.rubrics.rag_faithfulness import RagFaithfulness
 from groundtrace.rubrics.source_support import SourceSupport
+from groundtrace.rubrics.summary_groundedness import SummaryGroundedness
 
-PUBLISHED = {"source_support": "source_support", "rag_faithfulness.claim_support": "rag_faithfulness.claim_support"}
+RUBRICS: dict[str, Rubric] = {
+    rubric.name: rubric for rubric in (SourceSupport(), FactualAccuracy(), RagFaithfulness(), SummaryGroundedness())
+}
+PUBLISHED = (
+    "source_support",
+    "factual_accuracy",
+    "rag_faithfulness.claim_support",
+    "summary_groundedness.factual_consistency",
+)
+PAIRS = "ragchecker_pairs"
 CUT = 4
-OVERLAP_CUT = 0.72
+OVERLAP_CUT = 0.71
 DRAWS = 1_000
 MARKER = re.compile(r"\s*\[\d{1,3}\]")
 
@@ -68,8 +83,9 @@ def main() -> int:
         return 2
     sets = [measured for path in files if (measured := measure(path)) is not None]
     report(sets)
+    report_pairs(folder / f"{PAIRS}.jsonl")
     measured_names = {measured.name for measured in sets}
-    print("left out:", ", ".join(path.stem for path in files if path.stem not in measured_names))
+    print("left out:", ", ".join(path.stem for path in files if path.stem not in (*measured_names, PAIRS)))
     return 0
 
 
@@ -80,12 +96,8 @@ def measure(path: Path) -> Set | None:
     items = [item for item in items if item["label_mapped"]["rubric"] in PUBLISHED]
     if not items:
         return None
-    rubric = SourceSupport() if items[0]["task"] == "source_support" else RagFaithfulness()
     start = time.process_time()
-    values: dict[str, float | None] = {}
-    for card in evaluate(records(items), [rubric], OfflineJudge()):
-        name = PUBLISHED[items[0]["label_mapped"]["rubric"]]
-        values[card.record_id] = next((score.value for score in card.scores if score.name == name), None)
+    values = judged(items)
     seconds = time.process_time() - start
     rows = [
         (
@@ -99,15 +111,28 @@ def measure(path: Path) -> Set | None:
     return Set(path.stem, rows, sum(value is None for value in values.values()), seconds)
 
 
+def judged(items: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    """The number each item's card publishes, 1 to 5, by the item's id."""
+    name = items[0]["label_mapped"]["rubric"]
+    values: dict[str, float | None] = {}
+    for card in evaluate(records(items), [RUBRICS[items[0]["task"]]], OfflineJudge()):
+        score = next((score for score in card.scores if score.name == name), None)
+        value = None if score is None else score.value
+        values[card.record_id] = 1 + 4 * value if value is not None and score and score.high == 1 else value
+    return values
+
+
 def records(items: Iterable[dict[str, Any]]) -> Iterable[Record]:
     """What a judge may see of each item: query, passages, the labelled text; nothing else."""
     for item in items:
-        yield record(item.get("query") or text(item), item["passages"], text(item), id=item["id"], citations=[])
+        kind: Kind = "summary" if "summary" in item else "answer"
+        query = item.get("query") or text(item)
+        yield record(query, item["passages"], text(item), id=item["id"], citations=[], kind=kind)
 
 
 def text(item: dict[str, Any]) -> str:
-    """The labelled claim or answer, without citation markers."""
-    return MARKER.sub("", item.get("claim") or item["answer"])
+    """The labelled claim, answer or summary, without citation markers."""
+    return MARKER.sub("", next(item[part] for part in ("claim", "answer", "summary") if item.get(part) is not None))
 
 
 def cells(rows: Sequence[tuple[bool, bool, bool, str]], column: int) -> list[Cell]:
@@ -159,6 +184,34 @@ def report(sets: Sequence[Set]) -> None:
     print(f"{'mean over sets':<30}" + "".join(f"  {m:5.1f} {interval(r)}" for m, r in zip(means, runs, strict=True)))
     gap = [a - b for a, b in zip(*runs, strict=True)]
     print(f"{'judge minus overlap':<30}  {means[0] - means[1]:+5.1f} {interval(gap)}")
+
+
+def report_pairs(path: Path) -> None:
+    """How often the answer people prefer is the one with the higher score."""
+    if not path.exists():
+        return
+    items = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    items = [item for item in items if item["split"] == "open" and item["label_mapped"]["score"]]
+    label = {"rubric": "factual_accuracy"}
+    sides = [
+        item | {"id": f"{item['id']}{side}", "answer": item["answer"][side], "label_mapped": label}
+        for item in items
+        for side in "ab"
+    ]
+    values = judged(sides)
+    plain = {side["id"]: overlap(text(side), side["passages"][0]["text"]) for side in sides}
+    told = []
+    for scores in ({name: value or 0.0 for name, value in values.items()}, plain):
+        won = [scores[f"{item['id']}b"] - scores[f"{item['id']}a"] for item in items]
+        agreed = [
+            0.5 if not gap else float((gap > 0) == (i["label_mapped"]["score"] > 0))
+            for gap, i in zip(won, items, strict=True)
+        ]
+        chance = random.Random(20)
+        draws = [100 * sum(chance.choices(agreed, k=len(agreed))) / len(agreed) for _ in range(DRAWS)]
+        told.append(f"  {100 * sum(agreed) / len(agreed):5.1f} {interval(draws)}")
+    silent = sum(value is None for value in values.values())
+    print(f"{f'{PAIRS} (preferred)':<24}{len(items):>4}{''.join(told)}{silent:>9}")
 
 
 if __name__ == "__main__":

@@ -80,13 +80,15 @@ def test_it_says_what_it_cannot_see() -> None:
     assert all(word in judge.limits for word in ("negation", "English", "not proof"))
     assert judge.unassessed("source_support") == frozenset()
     assert judge.unassessed("rag_faithfulness") == {"abstention_appropriateness", "source_conflict_handling"}
+    assert judge.unassessed("factual_accuracy") == frozenset()
+    assert judge.unassessed("summary_groundedness") == {"causal_logical_structure"}
 
 
 def test_a_rubric_it_does_not_know_is_a_fault_not_an_exception() -> None:
     """Another rubric's cards go unscored with a reason; the run goes on."""
     reply = ask(sample_case(rubric="tone"))
     assert reply.text == ""
-    assert "does not know the rubric 'tone'; it knows source_support and rag_faithfulness" in str(reply.fault)
+    assert "does not know the rubric 'tone'; it knows source_support, factual_accuracy, " in str(reply.fault)
 
 
 def test_a_case_without_its_parts_is_a_fault_that_names_the_part() -> None:

@@ -1,17 +1,23 @@
 """Word statistics of English text: numbers, dates, names, overlap, and how well passages cover a claim.
 
-Deterministic, pure and linear in the text. `words` reads one text; `cover` holds a claim against passages.
+Deterministic, pure and linear in the text. `words` reads one text; `cover` holds a claim against passages;
+`clashes` shows where they say otherwise.
 """
 
-from groundtrace.lexical.cover import COVERING, WEIGHTS, Comparison, Passages, Tokens, compare
+from groundtrace.lexical.clashes import SAME_WORDS, Clash, clash
+from groundtrace.lexical.cover import COVERING, WEIGHTS, Comparison, Passages, Tokens, clauses, compare
 from groundtrace.lexical.words import content_words, dates, derivable, names, numbers, overlap
 
 __all__ = [
     "COVERING",
+    "SAME_WORDS",
     "WEIGHTS",
+    "Clash",
     "Comparison",
     "Passages",
     "Tokens",
+    "clash",
+    "clauses",
     "compare",
     "content_words",
     "dates",

@@ -214,7 +214,7 @@ def compare(claim: str, passages: Passages) -> Comparison:
     parts = passages.parts
     absent = [written for number, written in told.numbers.items() if not any(number in p.numbers for p in parts)]
     lacking = len(absent) / len(told.numbers) if told.numbers else 0.0
-    if not (told.english and all(part.english for part in parts)):
+    if not told.english or (parts and not any(part.english for part in parts)):
         wanted = dict.fromkeys(sorted(set().union(*told.characters)), 1)
         cover, _, chosen = _cover(wanted, [part.characters for part in parts])
         score = _composite(cover=cover, phrasing=cover, missing_numbers=lacking)
@@ -288,15 +288,24 @@ def _stands(name: Sequence[str], parts: Sequence[Tokens]) -> bool:
     return len(short) > 1 and any(short.lower() in part.short_forms for part in parts)
 
 
-def _weakest(claim: str, parts: Sequence[Tokens]) -> tuple[str | None, float]:
-    """The clause of a claim that its best sentence covers least, and how far; None where the claim is one clause."""
+def clauses(claim: str) -> tuple[str, ...]:
+    """The parts of a claim that could be true or false apart, as far as commas and joining words show them.
+
+    >>> clauses("Opened in 1931, the bridge carries trams and is free.")
+    ('Opened in 1931', 'the bridge carries trams', 'is free.')
+    """
     ends = [match.span() for match in _CLAUSE_END.finditer(claim)]
     bounds = zip([0, *(end for _, end in ends)], [*(start for start, _ in ends), len(claim)], strict=True)
-    clauses = [claim[start:end].strip() for start, end in bounds if len(claim[start:end].split()) > 1]
-    if len(clauses) < 2:
+    return tuple(claim[start:end].strip() for start, end in bounds if len(claim[start:end].split()) > 1)
+
+
+def _weakest(claim: str, parts: Sequence[Tokens]) -> tuple[str | None, float]:
+    """The clause of a claim that its best sentence covers least, and how far; None where the claim is one clause."""
+    several = clauses(claim)
+    if len(several) < 2:
         return None, 1.0
     weakest: tuple[str | None, float] = None, 1.0
-    for clause in clauses:
+    for clause in several:
         wanted: dict[str, int] = {stem(word): told for word in tokens(clause) if (told := weight(word))}
         keys = set(wanted)
         held = max((sum(wanted[k] for k in keys & stems) for part in parts for stems in part.stems), default=0)

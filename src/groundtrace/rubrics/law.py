@@ -29,14 +29,14 @@ class Verdict(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="allow", allow_inf_nan=False)
 
 
-def _whole(value: object) -> object:
+def whole(value: object) -> object:
     """4.0 is the integer 4; 4.5, true and "4" stay what they are and fail."""
     if isinstance(value, (float, Decimal)) and not isinstance(value, bool) and value == int(value):
         return int(value)
     return value
 
 
-def _null(value: object) -> object:
+def null(value: object) -> object:
     """Some judges write null as text."""
     return None if isinstance(value, str) and value.strip() in ("", "None", "N/A") else value
 
@@ -49,10 +49,10 @@ def _decimal(value: object) -> object:
     return Decimal(str(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-Level = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=5)]
+Level = Annotated[int, BeforeValidator(whole), Field(ge=1, le=5)]
 """A level of a graded scale, 1..5."""
 
-NullableText = Annotated[str | None, BeforeValidator(_null)]
+NullableText = Annotated[str | None, BeforeValidator(null)]
 """Text, or null; '', 'None' and 'N/A' are null."""
 
 Share = Annotated[float, BeforeValidator(_float), Field(ge=0, le=1)]
@@ -94,6 +94,20 @@ def agrees(figure: Decimal, exact: Fraction) -> bool:
     exponent = figure.as_tuple().exponent
     decimals = max(0, -exponent) if isinstance(exponent, int) else 0
     return abs(Fraction(figure) - exact) <= Fraction(1, 2 * 10**decimals)
+
+
+# --- where a paraphrase comes from ----------------------------------------------------------------------------------
+
+
+def nearest(text: str, places: Sequence[frozenset[str]]) -> int | None:
+    """The place, of those whose stems are given, that most of a text's words come from; None where none does.
+
+    >>> nearest("The bridge carries trams", [frozenset({"bridg"}), frozenset({"bridg", "tram"})])
+    1
+    """
+    wanted = frozenset(lexical.content_words(text))
+    best = max(range(len(places)), key=lambda at: (len(wanted & places[at]), -at), default=None)
+    return best if best is not None and wanted & places[best] else None
 
 
 # --- prompts and versions -------------------------------------------------------------------------------------------

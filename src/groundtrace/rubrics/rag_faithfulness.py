@@ -22,7 +22,7 @@ from groundtrace.model import Case, Evidence, Finding, Record, Review, Score, Sc
 from groundtrace.rubrics import law
 
 if TYPE_CHECKING:
-    from groundtrace.model import RootCause
+    from groundtrace.model import Kind, RootCause
 
 NAME = "rag_faithfulness"
 DIMENSIONS = {
@@ -100,6 +100,12 @@ def _partial(unassessed: frozenset[str]) -> type[FaithfulnessVerdict]:
     return create_model("FaithfulnessVerdict", __base__=FaithfulnessVerdict, dimension_scores=(scores, ...))
 
 
+@functools.cache
+def _json_schema(unassessed: frozenset[str]) -> dict[str, Any]:
+    """The JSON Schema of a reply, made once a judge."""
+    return (_partial(unassessed) if unassessed else FaithfulnessVerdict).model_json_schema()
+
+
 @dataclass(frozen=True)
 class _Settings:
     """What a user can set; all of it is hashed into the version."""
@@ -114,6 +120,7 @@ class RagFaithfulness:
     """
 
     name = NAME
+    kinds: tuple[Kind, ...] = ("answer",)
 
     def __init__(self, *, review_below: float = 4.0) -> None:
         self._settings = _Settings(review_below)
@@ -145,21 +152,20 @@ class RagFaithfulness:
                 for c in record.citations
             ]
         )
-        body = {"query": record.query, "passages": passages, "answer": answer, "citations": stood}
+        body: dict[str, Any] = {"query": record.query, "passages": passages, "answer": answer, "citations": stood}
         unread = _unread(record)
         if unread:
             body["not_assessed"] = sorted(unread)
-        schema = self.schema(unassessed).model_json_schema()
-        yield Case(NAME, self.version, record.id, "", self._prompt, body, schema)
+        yield Case(NAME, self.version, record.id, "", self._prompt, body, _json_schema(unassessed))
 
     def finding(self, record: Record, case: Case, verdict: FaithfulnessVerdict, unassessed: frozenset[str]) -> Finding:
         """The answer's finding; faults are unlocated evidence, null rules, and figures that aren't the mean."""
         scored = {name: getattr(verdict.dimension_scores, name) for name in DIMENSIONS}
-        texts = _texts(record)
+        places = _Places(record)
         unassessed |= _unread(record)
-        evidence, dropped = _located(scored, texts)
-        unsupported, unplaced = _unsupported(record, verdict, texts)
-        flagged, unreferred = _flagged(record, verdict, texts)
+        evidence, dropped = _located(scored, places.texts)
+        unsupported, unplaced = _unsupported(verdict, places)
+        flagged, unreferred = _flagged(verdict, places)
         faults = _null_rules(record, scored, unassessed) + _bare(scored, evidence) + _claim_faults(record, verdict)
         applicable = [dimension.score for dimension in scored.values() if dimension.score is not None]
         exact = law.mean(applicable) if applicable else None
@@ -175,12 +181,12 @@ class RagFaithfulness:
             hallucination_flags=flagged,
             evidence_dropped=dropped + unplaced + unreferred,
         )
-        flags = _abstained(record) + (("evidence_unlocated",) if dropped else ())
-        finding = finding.model_copy(update={"flags": flags})
-        if faults:
-            raise InvalidVerdict(faults)
-        if exact is not None and not law.agrees(verdict.overall_faithfulness_score, exact):
-            raise InvalidVerdict([_wrong_mean(verdict.overall_faithfulness_score, exact)], standing=_corrected(finding))
+        soft = _wrong_mean(verdict.overall_faithfulness_score, exact)
+        flags = (("evidence_unlocated", dropped), ("retrieval_empty", not record.context), ("figure_corrected", soft))
+        told = (*_abstained(record), *(flag for flag, due in flags if due))
+        finding = finding.model_copy(update={"flags": told})
+        if faults or soft:
+            raise InvalidVerdict([*faults, *soft], standing=None if faults else finding)
         return finding
 
     def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
@@ -302,6 +308,11 @@ def _null_rules(record: Record, scored: Mapping[str, Any], unassessed: frozenset
             f"nothing was retrieved and the answer does not abstain, so the score is 1; got {support} "
             "@ $.dimension_scores.claim_support.score"
         )
+    if held_back == "pure" and support not in (5, None):
+        faults.append(
+            f"the answer makes no factual claim, so the score is 5; got {support} "
+            "@ $.dimension_scores.claim_support.score"
+        )
     null_abstention = scored["abstention_appropriateness"].score is None
     if null_abstention and "abstention_appropriateness" not in unassessed and (held_back or not record.context):
         cause = "the answer abstains" if held_back else "nothing was retrieved"
@@ -341,13 +352,11 @@ def _claim_faults(record: Record, verdict: FaithfulnessVerdict) -> list[str]:
     return faults
 
 
-def _wrong_mean(figure: Decimal, exact: Fraction) -> str:
+def _wrong_mean(figure: Decimal, exact: Fraction | None) -> list[str]:
+    if exact is None or law.agrees(figure, exact):
+        return []
     right = law.halves_up(exact, 1)
-    return f"the mean of the scored dimensions is {right}; got {figure} @ $.overall_faithfulness_score"
-
-
-def _corrected(finding: Finding) -> Finding:
-    return finding.model_copy(update={"flags": (*finding.flags, "figure_corrected")})
+    return [f"the mean of the scored dimensions is {right}; got {figure} @ $.overall_faithfulness_score"]
 
 
 # --- what the verdict points at -------------------------------------------------------------------------------------
@@ -372,36 +381,41 @@ def _bare(scored: Mapping[str, Any], evidence: Mapping[str, tuple[Evidence, ...]
     return [f"{problem} @ $.dimension_scores.{name}.evidence_spans" for name in bare]
 
 
-def _placed(record: Record, reference: str, texts: Mapping[str | None, str]) -> bool:
-    """Whether a reference is a passage id, a citation marker, or text that stands in the record."""
-    named = {passage.id for passage in record.context} | {c.marker for c in record.citations}
-    bare = reference.strip()
-    return bare in named or bare.strip("[]") in named or f"[{bare}]" in named or locate(bare, texts).found
+class _Places:
+    """Where a reference may lead: to a passage by id, to a citation by marker, or to words of the record."""
+
+    def __init__(self, record: Record) -> None:
+        self.texts = _texts(record)
+        self._named: set[str | None] = {passage.id for passage in record.context}
+        self._named |= {citation.marker for citation in record.citations}
+
+    def hold(self, reference: str) -> bool:
+        """Whether a reference leads somewhere."""
+        bare = reference.strip()
+        if {bare, bare.strip("[]"), f"[{bare}]"} & self._named:
+            return True
+        return locate(bare, self.texts).found
 
 
-def _unsupported(
-    record: Record, verdict: FaithfulnessVerdict, texts: Mapping[str | None, str]
-) -> tuple[list[dict[str, Any]], int]:
+def _unsupported(verdict: FaithfulnessVerdict, places: _Places) -> tuple[list[dict[str, Any]], int]:
     """The unsupported claims with their nearest passage where it is one, and how many nearest passages weren't."""
     rows: list[dict[str, Any]] = []
     unplaced = 0
     for item in verdict.unsupported_claims:
         nearest = item.closest_retrieved_passage
-        if nearest is not None and not _placed(record, nearest, texts):
+        if nearest is not None and not places.hold(nearest):
             nearest, unplaced = None, unplaced + 1
         rows.append({"claim": item.claim, "closest_retrieved_passage": nearest, "severity": item.severity})
     return rows, unplaced
 
 
-def _flagged(
-    record: Record, verdict: FaithfulnessVerdict, texts: Mapping[str | None, str]
-) -> tuple[list[dict[str, Any]], int]:
+def _flagged(verdict: FaithfulnessVerdict, places: _Places) -> tuple[list[dict[str, Any]], int]:
     """The hallucination flags with their reference where it stands in the trace, and how many references didn't."""
     rows: list[dict[str, Any]] = []
     unreferred = 0
     for flag in verdict.hallucination_flags:
         reference = flag.trace_reference
-        if reference is not None and not _placed(record, reference, texts):
+        if reference is not None and not places.hold(reference):
             reference, unreferred = None, unreferred + 1
         rows.append({"type": flag.type, "description": flag.description, "trace_reference": reference})
     return rows, unreferred

@@ -20,7 +20,7 @@ from groundtrace.model import Case, Claim, Evidence, Finding, Passage, Record, R
 from groundtrace.rubrics import law
 
 if TYPE_CHECKING:
-    from groundtrace.model import RootCause
+    from groundtrace.model import Kind, RootCause
 
 NAME = "source_support"
 LEVELS = {
@@ -78,6 +78,7 @@ class SourceSupport:
     """
 
     name = NAME
+    kinds: tuple[Kind, ...] = ("answer",)
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class SourceSupport:
     ) -> None:
         self._settings = _Settings(pairs, candidates, review_below, review_confidence, uncited_cover=0.35)
         self._prompt = law.prompt(NAME)
+        self._json_schema = SupportVerdict.model_json_schema()
         self.prompt_hash = law.digest(self._prompt)
         self.version = law.version(_RULES, self._prompt, SupportVerdict, asdict(self._settings))
 
@@ -121,6 +123,7 @@ class SourceSupport:
         """Which claims are held against which passages: (claim, passage or None, whether it is cited)."""
         mode = self._settings.pairs
         uncited_too = mode == "all" or (mode == "auto" and not record.citations)
+        words = [frozenset(lexical.content_words(passage.text)) for passage in record.context] if uncited_too else []
         for claim in stated:
             targets = dict.fromkeys(citation.passage_id for citation in claim.citations)
             for target in targets:
@@ -129,16 +132,15 @@ class SourceSupport:
                 continue
             if not record.context:
                 yield claim, None, False
-            for passage in _nearest(claim, record.context)[: self._settings.candidates]:
-                yield claim, passage, False
+            for at in _nearest(claim, words)[: self._settings.candidates]:
+                yield claim, record.context[at], False
 
     def _case(self, record: Record, pair: _Pair, passage: Passage) -> Case:
         body: dict[str, Any] = {"claim": pair.claim, "passage": {"id": passage.id, "text": passage.text}}
         metadata = _metadata(passage)
         if metadata:
             body["metadata"] = metadata
-        schema = SupportVerdict.model_json_schema()
-        return Case(NAME, self.version, record.id, pair.slot, self._prompt, body, schema)
+        return Case(NAME, self.version, record.id, pair.slot, self._prompt, body, self._json_schema)
 
     def finding(
         self,
@@ -156,7 +158,9 @@ class SourceSupport:
                 "missing_information is null exactly when the score is 5; "
                 f"got score {verdict.score} @ $.missing_information"
             )
-        rationale = check_rationale(verdict.rationale, [pair.claim, text, _facts(case.body.get("metadata")), _SCALE])
+        rationale = check_rationale(
+            verdict.rationale, [pair.claim, text, _facts(case.body.get("metadata", {})), _SCALE]
+        )
         if not verdict.rationale.strip():
             faults.append("the rationale is empty @ $.rationale")
         faults += [f"{fault} @ $.rationale" for fault in rationale.faults]
@@ -165,14 +169,12 @@ class SourceSupport:
         if _misleads(verdict.score, pair.claim, evidence, text, precise=precise):
             flags.append("misleading_citation")
         finding = _decided(pair, verdict, evidence, precise=precise, flags=flags, doubts=rationale.doubts)
+        if verdict.support_level != finding.label:
+            wrong = f"score {verdict.score} is {finding.label!r}; got {verdict.support_level!r} @ $.support_level"
+            standing = finding.model_copy(update={"flags": (*finding.flags, "figure_corrected")})
+            raise InvalidVerdict([*faults, wrong], standing=None if faults else standing)
         if faults:
             raise InvalidVerdict(faults)
-        if verdict.support_level != finding.label:
-            standing = finding.model_copy(update={"flags": (*finding.flags, "figure_corrected")})
-            raise InvalidVerdict(
-                [f"score {verdict.score} is {finding.label!r}; got {verdict.support_level!r} @ $.support_level"],
-                standing=standing,
-            )
         return finding
 
     def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
@@ -309,20 +311,19 @@ def _unsupported(pair: _Pair, *, unread: bool) -> Finding:
     if not pair.cited:
         return _ruled(pair, "nothing_retrieved", "insufficient: the retrieval returned nothing")
     if unread:
-        why = "the citation can't be resolved: citations were not read"
-        return law.unscored("citations_gap", why, slot=pair.slot)
+        return law.unscored("citations_gap", "the answer's citations could not be read", slot=pair.slot)
     return _ruled(pair, "unresolved_citation", "the citation points to no retrieved passage")
 
 
-def _nearest(claim: Claim, passages: Sequence[Passage]) -> list[Passage]:
-    """The passages by how many of the claim's words they hold, most first."""
-    return sorted(passages, key=lambda passage: (-lexical.overlap(claim.text, passage.text), passage.rank))
+def _nearest(claim: Claim, words: Sequence[frozenset[str]]) -> list[int]:
+    """The passages (by place) by how many of the claim's words they hold, most first; `words` are their stems."""
+    wanted = lexical.content_words(claim.text)
+    held = [sum(word in passage for word in wanted) for passage in words]
+    return sorted(range(len(words)), key=lambda at: -held[at])
 
 
-def _facts(metadata: object) -> str:
+def _facts(metadata: Mapping[str, Any]) -> str:
     """Metadata as text to look facts up in."""
-    if not isinstance(metadata, Mapping):
-        return ""
     return "\n".join(str(value) for value in metadata.values())
 
 
@@ -485,12 +486,16 @@ def _cause(record: Record, scored: Sequence[Finding], best: Mapping[str, float],
         return None
     if not weak:
         return law.root_cause(record, citation="misleading_citation" in flags)
-    passages = lexical.Passages([passage.text for passage in record.context])
-    elsewhere = all(
-        finding.details["cited"] and lexical.compare(finding.details["claim"], passages).score >= _BACKED
-        for finding in weak
-    )
-    return law.root_cause(record, citation=bool(record.context) and elsewhere)
+    return law.root_cause(record, citation=all(_stands_elsewhere(record, finding, scored) for finding in weak))
+
+
+def _stands_elsewhere(record: Record, weak: Finding, scored: Sequence[Finding]) -> bool:
+    """Whether a claim stands in a passage other than those it cites."""
+    claim = weak.details["claim_id"]
+    cited = {finding.details["source_id"] for finding in scored if finding.details["claim_id"] == claim}
+    others = [passage.text for passage in record.context if passage.id not in cited]
+    held = lexical.compare(weak.details["claim"], lexical.Passages(others)) if others else None
+    return bool(weak.details["cited"] and held and held.score >= _BACKED)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,403 @@
+"""Factual accuracy: what the evidence makes of each claim of an answer. One case a record.
+
+Accuracy against the evidence given, not truth; not for creative work, opinions or streaming output. In medicine,
+law and finance a person decides on every grave error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from groundtrace import lexical
+from groundtrace.citations import claims
+from groundtrace.errors import InvalidVerdict
+from groundtrace.evidence import locate, paraphrases
+from groundtrace.model import Case, Claim, Evidence, Finding, Record, Review, Score, Scorecard
+from groundtrace.rubrics import law
+
+if TYPE_CHECKING:
+    from groundtrace.model import Kind, RootCause
+
+NAME = "factual_accuracy"
+RESULTS: dict[str, Fraction | None] = {
+    "Supported": Fraction(1),
+    "Partially Supported": Fraction(1, 2),
+    "Contradicted": Fraction(0),
+    "Unverifiable": None,
+}
+SEVERITIES = ("none", "minor", "moderate", "major", "critical")
+"""Mildest first; moderate is three or more minor errors and nothing worse."""
+
+NOTHING_VERIFIABLE = "nothing verifiable"
+
+_RULES = 1
+_QUOTED = ("Supported", "Contradicted")
+_QUOTE_FUZZY = 95.0
+_FEW_MINOR = 3
+
+
+def _claim_score(value: object) -> Fraction | None:
+    """1, 0.5 and 0 as numbers, however they are written, or null."""
+    if value is None:
+        return None
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and value in (0, 0.5, 1):
+        return Fraction(value)
+    raise PydanticCustomError("claim_score", "Input should be 1, 0.5, 0 or null")
+
+
+ClaimScore = Annotated[
+    Fraction | None, PlainValidator(_claim_score), WithJsonSchema({"enum": [1, 0.5, 0, None]}),
+]  # fmt: skip
+
+
+class ClaimVerification(law.Verdict):
+    """What the judge made of one claim."""
+
+    claim_id: str = Field(min_length=1)
+    claim_text: str
+    verification_result: Literal["Supported", "Contradicted", "Partially Supported", "Unverifiable"]
+    evidence_quote: law.NullableText
+    score: ClaimScore
+    severity: Annotated[Literal["Critical", "Major", "Minor"] | None, BeforeValidator(law.null)]
+    judge_rationale: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_is_ignored(cls, told: Any) -> Any:
+        """A severity where nothing is wrong and a quote where nothing is known are ignored, whatever they say."""
+        result = told.get("verification_result") if isinstance(told, dict) else None
+        ignored = {"Supported": ("severity",), "Unverifiable": ("severity", "evidence_quote")}.get(str(result), ())
+        return told | {name: None for name in ignored if name in told} if ignored else told
+
+
+class AccuracyVerdict(law.Verdict):
+    """The judge's reply on one text."""
+
+    overall_factual_accuracy_score: law.Figure | None
+    total_verifiable_claims: Annotated[int, BeforeValidator(law.whole), Field(ge=0)]
+    claim_verifications: list[ClaimVerification]
+    overall_summary: str
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a user can set; all of it is hashed into the version."""
+
+    domain_constraints: str
+    untraced_share: float
+    verifiable_floor: float
+
+
+class FactualAccuracy:
+    """What share of an answer's checkable claims the evidence bears out, 0 to 1, and how grave the worst error is.
+
+    `domain_constraints` tells the judge what counts as a grave error in your field. More than `untraced_share` of the
+    text's sentences without a claim flags the extraction; fewer than `verifiable_floor` claims that the evidence
+    speaks of flags the evidence.
+    """
+
+    name = NAME
+    kinds: tuple[Kind, ...] = ("answer", "summary")
+
+    def __init__(
+        self, *, domain_constraints: str = "", untraced_share: float = 0.2, verifiable_floor: float = 0.5
+    ) -> None:
+        self._settings = _Settings(domain_constraints, untraced_share, verifiable_floor)
+        self._prompt = law.prompt(NAME)
+        self.prompt_hash = law.digest(self._prompt)
+        self.version = law.version(_RULES, self._prompt, AccuracyVerdict, asdict(self._settings))
+
+    def schema(self, unassessed: frozenset[str]) -> type[AccuracyVerdict]:  # noqa: ARG002 - claims, not dimensions
+        """The reply: each claim with its result, and their mean."""
+        return AccuracyVerdict
+
+    def cases(self, record: Record, unassessed: frozenset[str]) -> Iterator[Case | Finding]:  # noqa: ARG002 - see schema
+        """One case; a rule decides where the text states nothing or no evidence was retrieved."""
+        ended = law.lacking(record, ("answer", "context"))
+        if ended is not None:
+            yield ended
+            return
+        stated = claims(record.answer or "", record.citations)
+        if not stated:
+            yield law.unscored("no_claims", "the answer states nothing that could be checked")
+            return
+        if not any(passage.text.strip() for passage in record.context):
+            rows = [_row(claim.id, claim.text, "Unverifiable", None, "nothing was retrieved") for claim in stated]
+            yield _finding(rows, 0, "nothing was retrieved", flags=["retrieval_empty"], decided_by="rule")
+            return
+        body: dict[str, Any] = {
+            "target_text": record.answer,
+            "evidence": [{"id": passage.id, "text": passage.text} for passage in record.context],
+        }
+        if self._settings.domain_constraints:
+            body["domain_constraints"] = self._settings.domain_constraints
+        if record.risk == "high":
+            body["risk_level"] = "high"
+        yield Case(NAME, self.version, record.id, "", self._prompt, body, AccuracyVerdict.model_json_schema())
+
+    def finding(
+        self,
+        record: Record,
+        case: Case,  # noqa: ARG002 - there is one
+        verdict: AccuracyVerdict,
+        unassessed: frozenset[str],  # noqa: ARG002 - see schema
+    ) -> Finding:
+        """The text's finding; faults are untraced claims, unlocated quotes and figures that aren't the sum."""
+        answer = record.answer or ""
+        texts: dict[str | None, str] = {passage.id: passage.text for passage in record.context}
+        traced = [_traced(claim.claim_text, answer) for claim in verdict.claim_verifications]
+        hard, lost = _claim_faults(verdict, traced), []
+        rows = []
+        for at, claim in enumerate(verdict.claim_verifications):
+            evidence = _located(claim, texts)
+            assessed = evidence is not None or claim.verification_result not in _QUOTED
+            lost += [] if assessed else [_unlocated(at, claim)]
+            row = _row(claim.claim_id, claim.claim_text, claim.verification_result, evidence, claim.judge_rationale)
+            rows.append(row | {"severity": claim.severity, "assessed": assessed})
+        stated = claims(answer, record.citations)
+        untraced = _untraced(stated, [evidence for evidence in traced if evidence is not None])
+        soft = _figure_faults(verdict)
+        flags = [flag for flag, due in (("claim_unassessed", lost), ("figure_corrected", soft)) if due]
+        if stated and Fraction(untraced, len(stated)) > Fraction(str(self._settings.untraced_share)):
+            flags.append("extraction_incomplete")
+        finding = _finding(rows, untraced, verdict.overall_summary, flags=flags)
+        if hard or lost or soft:
+            raise InvalidVerdict([*hard, *lost, *soft], standing=None if hard else finding)
+        return finding
+
+    def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
+        """The text's card: the share of verifiable claims borne out, the worst error, what share was verifiable."""
+        (finding,) = findings
+        if finding.status == "unscored":
+            return law.unscored_card(self, record, findings)
+        rows: list[dict[str, Any]] = finding.details["claims"]
+        assessed = [row for row in rows if row["assessed"]]
+        verifiable = [row for row in assessed if row["score"] is not None]
+        partial = len(assessed) < len(rows)
+        share = Fraction(len(verifiable), len(assessed)) if assessed else None
+        severity = _severity(verifiable)
+        flags = set(finding.flags)
+        if share is not None and share < Fraction(str(self._settings.verifiable_floor)):
+            flags.add("evidence_incomplete")
+        overall = law.mean(row["score"] for row in verifiable) if verifiable else None
+        return law.card(
+            self,
+            record,
+            findings,
+            scores=_scores(finding, overall, share, severity, partial=partial),
+            reviews=_reviews(verifiable, flags),
+            held="figure_corrected" in flags,
+            flags=flags,
+            partial=partial,
+            root_cause=_cause(record, verifiable, overall),
+            details={
+                "claims": rows,
+                "overall_score": None if overall is None or partial else law.halves_up(overall, 4),
+                "hallucination_severity": None if partial else severity,
+                "total_verifiable_claims": len(verifiable),
+                "results": dict(Counter(row["verification_result"] for row in rows)),
+                "sentences_untraced": finding.details["untraced"],
+                "overall_summary": finding.rationale,
+            },
+        )
+
+
+# --- one claim ------------------------------------------------------------------------------------------------------
+
+
+def _row(claim_id: str, text: str, result: str, evidence: Evidence | None, why: str) -> dict[str, Any]:
+    """A claim as it stands on the card; score by the result, whatever the judge wrote."""
+    score = RESULTS[result]
+    return {
+        "claim_id": claim_id,
+        "claim_text": text,
+        "verification_result": result,
+        "score": None if score is None else float(score),
+        "severity": None,
+        "evidence": evidence.model_dump() if evidence else None,
+        "source_id": evidence.passage_id if evidence else None,
+        "judge_rationale": why,
+        "assessed": True,
+    }
+
+
+def _located(claim: ClaimVerification, texts: Mapping[str | None, str]) -> Evidence | None:
+    """Where the quote stands, with all its numbers, dates and names; None where it doesn't."""
+    quote = claim.evidence_quote
+    if quote is None or claim.verification_result == "Unverifiable":
+        return None
+    evidence = locate(quote, texts, fuzzy=_QUOTE_FUZZY)
+    if not evidence.found:
+        return None
+    span = texts[evidence.passage_id][evidence.start : evidence.end]
+    facts = (lexical.numbers, lexical.dates, lexical.names)
+    return evidence if evidence.match != "fuzzy" or all(fact(quote) <= fact(span) for fact in facts) else None
+
+
+def _unlocated(at: int, claim: ClaimVerification) -> str:
+    if claim.evidence_quote is None:
+        problem = f"{claim.verification_result} needs a quote from the evidence"
+    else:
+        problem = f"the quote stands nowhere in the evidence; copy its own words; got {claim.evidence_quote[:120]!r}"
+    return f"{problem} @ $.claim_verifications[{at}].evidence_quote"
+
+
+def _traced(claim: str, answer: str) -> Evidence | None:
+    """Where a claim stands in the text; found by its words or as a paraphrase that adds nothing."""
+    evidence = locate(claim, {None: answer})
+    if evidence.found:
+        return evidence
+    return evidence.model_copy(update={"match": "paraphrase"}) if paraphrases(claim, answer) else None
+
+
+# --- what a schema can't say ----------------------------------------------------------------------------------------
+
+
+def _claim_faults(verdict: AccuracyVerdict, traced: Sequence[Evidence | None]) -> list[str]:
+    """Ids that stand twice, claims that aren't the text's, errors without a severity, nulls without a reason."""
+    faults = []
+    ids = Counter(claim.claim_id for claim in verdict.claim_verifications)
+    for at, claim in enumerate(verdict.claim_verifications):
+        path, result = f"$.claim_verifications[{at}]", claim.verification_result
+        if ids[claim.claim_id] > 1:
+            faults.append(f"claim_id {claim.claim_id!r} stands {ids[claim.claim_id]} times @ {path}.claim_id")
+        if traced[at] is None:
+            faults.append(f"the text makes no such claim; got {claim.claim_text[:120]!r} @ {path}.claim_text")
+        if result in ("Contradicted", "Partially Supported") and claim.severity is None:
+            faults.append(f"{result} needs Critical, Major or Minor @ {path}.severity")
+        if result == "Unverifiable" and not claim.judge_rationale.strip():
+            faults.append(f"{result} says why in its rationale @ {path}.judge_rationale")
+    return faults
+
+
+def _figure_faults(verdict: AccuracyVerdict) -> list[str]:
+    """Scores that aren't their result's, a count and a mean that aren't the claims'."""
+    faults = []
+    for at, claim in enumerate(verdict.claim_verifications):
+        due = RESULTS[claim.verification_result]
+        if due != claim.score:
+            want, told = ("null" if score is None else f"{float(score):g}" for score in (due, claim.score))
+            faults.append(f"{claim.verification_result} is {want}; got {told} @ $.claim_verifications[{at}].score")
+    scored = [RESULTS[claim.verification_result] for claim in verdict.claim_verifications]
+    verifiable = [score for score in scored if score is not None]
+    if verdict.total_verifiable_claims != len(verifiable):
+        counted = verdict.total_verifiable_claims
+        faults.append(f"{len(verifiable)} claims are verifiable; got {counted} @ $.total_verifiable_claims")
+    if not verifiable:
+        return faults  # nothing verifiable: the judge's own figure is ignored
+    exact, figure = sum(verifiable, Fraction(0)) / len(verifiable), verdict.overall_factual_accuracy_score
+    if figure is None or not law.agrees(figure, exact):
+        right = law.halves_up(exact, 2)
+        shown = "null" if figure is None else figure
+        faults.append(f"the mean of the verifiable claims is {right}; got {shown} @ $.overall_factual_accuracy_score")
+    return faults
+
+
+def _untraced(stated: Sequence[Claim], traced: Sequence[Evidence]) -> int:
+    """How many sentences of the text that state something no claim comes from."""
+    stems = [frozenset(lexical.content_words(sentence.text)) for sentence in stated]
+    retold = {law.nearest(evidence.quote, stems) for evidence in traced if evidence.start is None}
+    spans = [(evidence.start, evidence.end or 0) for evidence in traced if evidence.start is not None]
+    touched = {
+        at
+        for at, sentence in enumerate(stated)
+        if at in retold or any(start < sentence.end and end > sentence.start for start, end in spans)
+    }
+    # A claim is found where it stands first; a text that says the same again is traced there too.
+    said = {frozenset(lexical.content_words(evidence.quote)) for evidence in traced} | {stems[at] for at in touched}
+    return sum(at not in touched and stems[at] not in said for at in range(len(stated)))
+
+
+# --- finding, scores, review ----------------------------------------------------------------------------------------
+
+
+def _finding(
+    rows: list[dict[str, Any]],
+    untraced: int,
+    summary: str,
+    *,
+    flags: Sequence[str] = (),
+    decided_by: Literal["rule", "full"] = "full",
+) -> Finding:
+    evidence = tuple(dict.fromkeys(Evidence(**row["evidence"]) for row in rows if row["evidence"]))
+    return Finding(
+        slot="",
+        decided_by=decided_by,
+        rationale=summary,
+        evidence=evidence,
+        flags=tuple(flags),
+        details={"claims": rows, "untraced": untraced},
+    )
+
+
+def _severity(verifiable: Sequence[Mapping[str, Any]]) -> str:
+    """The worst claim's severity; three or more minor errors and nothing worse are moderate."""
+    found = Counter(str(row["severity"]).lower() for row in verifiable if row["score"] < 1)
+    for severity in ("critical", "major"):
+        if found[severity]:
+            return severity
+    if found["minor"] >= _FEW_MINOR:
+        return "moderate"
+    return "minor" if found["minor"] else "none"
+
+
+def _scores(
+    finding: Finding, overall: Fraction | None, share: Fraction | None, severity: str, *, partial: bool
+) -> list[Score]:
+    """The headline or, on a partial card, the mean of what was assessed; then what share was verifiable."""
+    rows = finding.details["claims"]
+    why = NOTHING_VERIFIABLE if overall is None else finding.rationale
+    counted = f"{sum(row['assessed'] for row in rows)} of {len(rows)} claims assessed; "
+    headline = Score(
+        name=f"{NAME}.assessed" if partial else NAME,
+        value=None if overall is None else law.halves_up(overall, 4),
+        low=0,
+        high=1,
+        label="not_applicable" if overall is None else None if partial else severity,
+        rationale=counted + why if partial else why,
+        evidence=finding.evidence,
+    )
+    verifiable = Score(
+        name=f"{NAME}.verifiable_share",
+        value=None if share is None else law.halves_up(share, 4),
+        low=0,
+        high=1,
+        label="not_applicable" if share is None else None,
+        rationale="share of the assessed claims that the evidence speaks of",
+    )
+    return [headline, verifiable]
+
+
+def _reviews(verifiable: Sequence[Mapping[str, Any]], flags: set[str]) -> list[Review]:
+    """Grave claims, and cards that are less than they look."""
+    wrong = Counter(row["severity"] for row in verifiable if row["score"] < 1)
+    reviews = []
+    if wrong["Critical"]:
+        reviews.append(Review(reason="critical_claim", priority="now", note=f"{wrong['Critical']} critical errors"))
+    if wrong["Major"]:
+        reviews.append(Review(reason="major_claim", note=f"{wrong['Major']} major errors"))
+    notes = {
+        "extraction_incomplete": "sentences of the text gave no claim",
+        "claim_unassessed": "a quote stood nowhere in the evidence, twice",
+    }
+    return reviews + [Review(reason=flag, note=note) for flag, note in notes.items() if flag in flags]
+
+
+def _cause(record: Record, verifiable: Sequence[Mapping[str, Any]], overall: Fraction | None) -> RootCause | None:
+    if not record.context:
+        return "retrieval_empty"
+    if overall is None or any(row["score"] < 1 for row in verifiable):
+        return law.root_cause(record)
+    return None
+
+
+if __name__ == "__main__":
+    law.show(FactualAccuracy())

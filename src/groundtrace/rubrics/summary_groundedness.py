@@ -1,0 +1,458 @@
+"""Summary groundedness: how a summary keeps to its source, on five dimensions. One case a record of kind summary.
+
+For finished summaries, not for streaming ones, and not for style; where lives, rights or money hang on the summary a
+person decides.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import create_model
+
+from groundtrace.errors import InvalidVerdict
+from groundtrace.evidence import locate, paraphrases
+from groundtrace.lexical import content_words
+from groundtrace.model import Case, Evidence, Finding, Record, Review, Score, Scorecard
+from groundtrace.rubrics import law
+from groundtrace.text import fold, sentences
+
+if TYPE_CHECKING:
+    from groundtrace.model import Kind, RootCause
+
+NAME = "summary_groundedness"
+DIMENSIONS = {
+    "factual_consistency": "factual_consistency",
+    "key_information_omission": "omission",
+    "unsupported_content_insertion": "insertion",
+    "entity_relationship_preservation": "entities",
+    "causal_logical_structure": "causal",
+}
+"""The judge's names and the published ones."""
+
+ITEMS = {"key_information_omission": "omitted_items", "unsupported_content_insertion": "inserted_items"}
+"""What a dimension calls its list; the others call it violations."""
+
+RATINGS = (
+    (Fraction(9, 2), "Excellent"),
+    (Fraction(7, 2), "Good"),
+    (Fraction(5, 2), "Fair"),
+    (Fraction(3, 2), "Poor"),
+    (Fraction(0), "Unacceptable"),
+)
+KEY_FACT_STATES = ("present", "partial", "missing")
+
+_RULES = 1
+_VIOLATING = tuple(name for name in DIMENSIONS if name not in ITEMS)
+_QUOTE = re.compile(
+    r"\"([^\"]{2,})\"|“([^”]{2,})”|„([^“”]{2,})[“”]|«([^»]{2,})»|‘([^’]{2,})’|(?<!\w)'(.{2,600}?)'(?!\w)|`([^`]{2,})`"
+)
+
+
+Rating = Literal["Excellent", "Good", "Fair", "Poor", "Unacceptable"]
+
+
+class _Dimension(law.Verdict):
+    score: law.Level
+    explanation: str
+
+
+class Violations(_Dimension):
+    """A dimension whose faults are violations."""
+
+    violations: list[str]
+
+
+class Omissions(_Dimension):
+    """What the source turns on and the summary leaves out."""
+
+    omitted_items: list[str]
+
+
+class Insertions(_Dimension):
+    """What the summary adds."""
+
+    inserted_items: list[str]
+
+
+class Dimensions(law.Verdict):
+    """The five dimensions."""
+
+    factual_consistency: Violations
+    key_information_omission: Omissions
+    unsupported_content_insertion: Insertions
+    entity_relationship_preservation: Violations
+    causal_logical_structure: Violations
+
+
+class KeyFact(law.Verdict):
+    """Whether the summary holds a fact it must hold."""
+
+    fact: str
+    state: Literal["present", "partial", "missing"]
+
+
+class SummaryVerdict(law.Verdict):
+    """The judge's reply on one summary."""
+
+    overall_faithfulness_score: law.Figure
+    overall_rating: Rating
+    dimensions: Dimensions
+    critical_failures: list[str]
+    evaluation_notes: law.NullableText = None
+    key_facts: list[KeyFact] | None = None
+    """The one declared extension of the schema; asked for only where key facts were given."""
+
+
+def _optional(base: type[_Dimension]) -> type[_Dimension]:
+    return create_model(base.__name__, __base__=base, score=(law.Level | None, ...))
+
+
+@functools.cache
+def _partial(unassessed: frozenset[str]) -> type[SummaryVerdict]:
+    """The schema of a judge that declares dimensions it can't assess: their scores, and the rating, may be null."""
+    kinds: dict[str, type[_Dimension]] = {
+        "key_information_omission": Omissions,
+        "unsupported_content_insertion": Insertions,
+    }
+    fields: dict[str, Any] = {
+        name: (_optional(kinds.get(name, Violations)), ...) for name in sorted(unassessed & set(DIMENSIONS))
+    }
+    dimensions = create_model("Dimensions", __base__=Dimensions, **fields)
+    return create_model(
+        "SummaryVerdict",
+        __base__=SummaryVerdict,
+        dimensions=(dimensions, ...),
+        overall_rating=(Rating | None, ...),
+    )
+
+
+@functools.cache
+def _json_schema(unassessed: frozenset[str], *, key_facts: bool) -> dict[str, Any]:
+    """The JSON Schema of a reply, made once a judge: the states of key facts are due where some were given."""
+    model = _partial(unassessed) if unassessed else SummaryVerdict
+    if key_facts:
+        return create_model("SummaryVerdict", __base__=model, key_facts=(list[KeyFact], ...)).model_json_schema()
+    made = model.model_json_schema()
+    made["properties"].pop("key_facts")
+    made["$defs"].pop("KeyFact")
+    return made
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a user can set; all of it is hashed into the version."""
+
+    review_below: float
+    review_below_high_risk: float
+    derived: bool
+
+
+class SummaryGroundedness:
+    """How a summary keeps to its source: consistency, omission, insertion, entities, causality, 1 to 5 each.
+
+    Below `review_below` a card goes to review, under high risk below `review_below_high_risk`. `derived` also
+    publishes the rates the five scores imply (omission_rate, insertion_rate, source_fidelity, claim_support_ratio).
+    """
+
+    name = NAME
+    kinds: tuple[Kind, ...] = ("summary",)
+
+    def __init__(
+        self, *, review_below: float = 3.0, review_below_high_risk: float = 3.5, derived: bool = False
+    ) -> None:
+        self._settings = _Settings(review_below, review_below_high_risk, derived)
+        self._prompt = law.prompt(NAME)
+        self.prompt_hash = law.digest(self._prompt)
+        self.version = law.version(_RULES, self._prompt, SummaryVerdict, asdict(self._settings))
+
+    def schema(self, unassessed: frozenset[str]) -> type[SummaryVerdict]:
+        """The reply: five dimensions, their mean and rating, what alone would sink the summary."""
+        return _partial(unassessed) if unassessed else SummaryVerdict
+
+    def cases(self, record: Record, unassessed: frozenset[str]) -> Iterator[Case | Finding]:
+        """One case; an empty source or summary is an error on the card and no question."""
+        unread = [name for name in ("context", "answer") if record.gap(name)]
+        told = record.gap("answer")
+        if told and told.reason == "not_given":  # a file or a caller that leaves the summary empty
+            unread.remove("answer")
+        ended = law.lacking(record, unread) or _empty(record)
+        if ended is not None:
+            yield ended
+            return
+        body: dict[str, Any] = {
+            "source": [{"id": passage.id, "text": passage.text} for passage in record.context],
+            "summary": record.answer,
+        }
+        if record.key_facts:
+            body["key_facts"] = list(record.key_facts)
+        schema = _json_schema(unassessed, key_facts=bool(record.key_facts))
+        yield Case(NAME, self.version, record.id, "", self._prompt, body, schema)
+
+    def finding(
+        self,
+        record: Record,
+        case: Case,
+        verdict: SummaryVerdict,
+        unassessed: frozenset[str],
+    ) -> Finding:
+        """The summary's finding; faults are items that quote nothing, scores without items, wrong figures."""
+        source = _texts(record)
+        summary: dict[str | None, str] = {None: record.answer or ""}
+        rows: dict[str, dict[str, Any]] = {}
+        faults: list[str] = []
+        dropped = 0
+        for name in DIMENSIONS:
+            dimension = getattr(verdict.dimensions, name)
+            rows[name], lost = _row(name, dimension, source, summary)
+            dropped += lost
+            faults += _dimension_faults(name, dimension, rows[name], unassessed)
+        facts, fact_faults = _key_facts(record, verdict)
+        faults += fact_faults
+        soft = _figure_faults(verdict, rows, partial=bool(unassessed & set(DIMENSIONS)))
+        scored = [row["score"] for row in rows.values() if row["score"] is not None]
+        finding = Finding(
+            slot=case.slot,
+            value=law.halves_up(law.mean(scored), 2) if scored else None,
+            rationale=verdict.evaluation_notes or rows["factual_consistency"]["explanation"],
+            evidence=tuple(dict.fromkeys(Evidence(**e) for row in rows.values() for e in row["evidence"])),
+            flags=(("figure_corrected",) if soft else ()) + (("evidence_unlocated",) if dropped else ()),
+            details={
+                "dimensions": rows,
+                "unassessed": sorted(unassessed & set(DIMENSIONS)),
+                "critical_failures": [item for item in verdict.critical_failures if item.strip()],
+                "key_facts": facts,
+                "evaluation_notes": verdict.evaluation_notes,
+                "items_dropped": dropped,
+            },
+        )
+        if faults or soft:
+            raise InvalidVerdict([*faults, *soft], standing=None if faults else finding)
+        return finding
+
+    def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
+        """The summary's card: five dimensions, their mean and rating, critical failures."""
+        (finding,) = findings
+        if finding.status == "unscored":
+            card = law.unscored_card(self, record, findings)
+            error = finding.details.get("error")
+            return card.model_copy(update={"details": card.details | {"error": error}}) if error else card
+        rows: Mapping[str, Mapping[str, Any]] = finding.details["dimensions"]
+        scored = [row["score"] for row in rows.values() if row["score"] is not None]
+        if not scored:
+            nothing = law.unscored("nothing_assessed", "no dimension that this judge can assess")
+            return law.unscored_card(self, record, (nothing,))
+        exact = law.mean(scored)
+        partial = bool(finding.details["unassessed"])
+        failures = finding.details["critical_failures"]
+        return law.card(
+            self,
+            record,
+            findings,
+            scores=_scores(finding, exact, partial=partial)
+            + (self._rates(record, rows) if self._settings.derived else []),
+            reviews=self._reviews(record, exact, failures),
+            held="figure_corrected" in finding.flags,
+            flags={*finding.flags, *(("critical_failure",) if failures else ())},
+            partial=partial,
+            root_cause=_cause(rows),
+            details={
+                "overall_faithfulness_score": None if partial else law.halves_up(exact, 2),
+                "overall_rating": None if partial else rating(exact),
+                "critical_failures": failures,
+                "key_facts": finding.details["key_facts"],
+                "evaluation_notes": finding.details["evaluation_notes"],
+                "dimensions_scored": len(scored),
+            },
+        )
+
+    def _reviews(self, record: Record, exact: Fraction, failures: Sequence[str]) -> list[Review]:
+        """What sinks a summary is looked at now; below the bound it is queued."""
+        reviews = []
+        if failures:
+            reviews.append(Review(reason="critical_failure", priority="now", note="; ".join(failures)[:500]))
+        high = record.risk == "high"
+        bound = self._settings.review_below_high_risk if high else self._settings.review_below
+        if exact < Fraction(str(bound)):
+            reviews.append(Review(reason="low_groundedness", note=f"overall below {bound}"))
+        return reviews
+
+    def _rates(self, record: Record, rows: Mapping[str, Mapping[str, Any]]) -> list[Score]:
+        """The metric names of the rubric's prose, where asked for; the rates rise when quality falls."""
+        if not self._settings.derived:
+            return []
+        scores = {name: row["score"] for name, row in rows.items()}
+
+        def rate(name: str) -> float | None:
+            return None if scores[name] is None else (5 - scores[name]) / 4
+
+        naming = ("unsupported_content_insertion", *_VIOLATING)
+        blind = any(scores[name] is None for name in naming)
+        named = [Evidence(**evidence) for name in naming for evidence in rows[name]["evidence"]]
+        values = (
+            ("omission_rate", rate("key_information_omission"), 0, 1),
+            ("insertion_rate", rate("unsupported_content_insertion"), 0, 1),
+            ("source_fidelity", scores["entity_relationship_preservation"], 1, 5),
+            ("claim_support_ratio", None if blind else _support_ratio(record.answer or "", named), 0, 1),
+        )
+        return [Score(name=f"{NAME}.{name}", value=value, low=low, high=high) for name, value, low, high in values]
+
+
+# --- items and where they stand -------------------------------------------------------------------------------------
+
+
+def _empty(record: Record) -> Finding | None:
+    """The finding that ends a card where there is nothing to summarise or no summary."""
+    source = "".join(passage.text for passage in record.context)
+    for name, text in (("source", source), ("summary", record.answer or "")):
+        if not text.strip():
+            error = f"the {name} is empty"
+            return law.unscored(f"empty_{name}", error).model_copy(update={"details": {"error": error}})
+    return None
+
+
+def _texts(record: Record) -> dict[str | None, str]:
+    return {passage.id: passage.text for passage in record.context}
+
+
+def _quotes(item: str) -> list[str]:
+    """The quoted parts of an item, in any style of quotation marks."""
+    return [next(part for part in found if part) for found in _QUOTE.findall(item)]
+
+
+def _place(item: str, texts: Mapping[str | None, str]) -> Evidence | None:
+    """Where an item stands: by a quoted part, or as a whole, or as a paraphrase that adds nothing."""
+    for quote in (*_quotes(item), item):
+        evidence = locate(quote, texts)
+        if evidence.found:
+            return evidence
+    for key, text in texts.items():
+        if paraphrases(item, text):
+            return Evidence(quote=item, passage_id=key, match="paraphrase")
+    return None
+
+
+def _row(
+    name: str, dimension: Any, source: Mapping[str | None, str], summary: Mapping[str | None, str]
+) -> tuple[dict[str, Any], int]:
+    """A dimension as it stands on the card, and how many of its items stand nowhere."""
+    items = [item for item in getattr(dimension, ITEMS.get(name, "violations")) if item.strip()]
+    texts = source if name == "key_information_omission" else summary
+    kept, evidence = [], []
+    for item in items:
+        place = _place(item, texts)
+        if place is not None:
+            kept.append(item)
+            evidence.append(place.model_dump())
+            counterpart = _place(item, source) if name in _VIOLATING else None
+            if counterpart is not None and counterpart.found:
+                evidence.append(counterpart.model_dump())
+    row = {"score": dimension.score, "explanation": dimension.explanation, "items": kept, "evidence": evidence}
+    return row | {"told": len(items)}, len(items) - len(kept)
+
+
+def _dimension_faults(name: str, dimension: Any, row: Mapping[str, Any], unassessed: frozenset[str]) -> list[str]:
+    """5 with items, less than 5 without one that stands where it should, a score for what can't be assessed."""
+    path = f"$.dimensions.{name}"
+    items = ITEMS.get(name, "violations")
+    score = dimension.score
+    if name in unassessed:
+        if score is not None:
+            return [f"declared as not assessed, so its score is null @ {path}.score"]
+        return [] if dimension.explanation.strip() else [f"a null score says why @ {path}.explanation"]
+    if score == 5 and row["told"]:
+        return [f"score 5 has no {items}; got {row['told']} @ {path}.{items}"]
+    if score < 5 and not row["items"]:
+        where = "source" if name == "key_information_omission" else "summary"
+        return [f"score {score} needs one of its {items} to quote the {where}, word for word @ {path}.{items}"]
+    return []
+
+
+def _figure_faults(verdict: SummaryVerdict, rows: Mapping[str, Mapping[str, Any]], *, partial: bool) -> list[str]:
+    """A mean that isn't the scores', a rating that isn't the mean's; a partial reply has no rating."""
+    scored = [row["score"] for row in rows.values() if row["score"] is not None]
+    if not scored:
+        return []
+    exact, told, faults = law.mean(scored), verdict.overall_faithfulness_score, []
+    mean = law.halves_up(exact, 2)
+    if not law.agrees(told, exact):
+        faults.append(f"the mean of the dimensions is {mean}; got {told} @ $.overall_faithfulness_score")
+    if not partial and verdict.overall_rating != rating(exact):
+        faults.append(f"a mean of {mean} is {rating(exact)!r}; got {verdict.overall_rating!r} @ $.overall_rating")
+    return faults
+
+
+def _key_facts(record: Record, verdict: SummaryVerdict) -> tuple[list[dict[str, str]], list[str]]:
+    """The state of each key fact that was given, and what is missing of them."""
+    told = {fold(fact.fact).text: fact.state for fact in verdict.key_facts or ()}
+    states = [(fact, told.get(fold(fact).text)) for fact in record.key_facts]
+    missing = [fact for fact, state in states if state is None]
+    faults = [f"key fact without a state: {fact[:120]!r} @ $.key_facts" for fact in missing]
+    return [{"fact": fact, "state": state} for fact, state in states if state is not None], faults
+
+
+# --- scores ---------------------------------------------------------------------------------------------------------
+
+
+def rating(exact: Fraction) -> str:
+    """The rating of a mean.
+
+    >>> rating(Fraction(7, 2)), rating(Fraction(149, 100))
+    ('Good', 'Unacceptable')
+    """
+    return next(label for bound, label in RATINGS if exact >= bound)
+
+
+def _scores(finding: Finding, exact: Fraction, *, partial: bool) -> list[Score]:
+    """The headline or, on a partial card, the mean of what was assessed; then each dimension."""
+    rows, unassessed = finding.details["dimensions"], finding.details["unassessed"]
+    overall = law.halves_up(exact, 2)
+    if partial:
+        assessed = [DIMENSIONS[name] for name, row in rows.items() if row["score"] is not None]
+        told = f"mean of {len(assessed)} of {len(DIMENSIONS)} dimensions: {', '.join(assessed)}"
+        scores = [Score(name=f"{NAME}.assessed", value=overall, low=1, high=5, rationale=told)]
+    else:
+        label = rating(exact)
+        scores = [Score(name=NAME, value=overall, low=1, high=5, label=label, rationale=finding.rationale)]
+    for name, published in DIMENSIONS.items():
+        row = rows[name]
+        scores.append(
+            Score(
+                name=f"{NAME}.{published}",
+                value=row["score"],
+                low=1,
+                high=5,
+                label="not_assessed" if name in unassessed else None,
+                rationale=row["explanation"],
+                evidence=tuple(Evidence(**evidence) for evidence in row["evidence"]),
+            )
+        )
+    return scores
+
+
+def _support_ratio(summary: str, told: Sequence[Evidence]) -> float | None:
+    """1 - the share of the summary's sentences that an inserted item or a violation names."""
+    spans = sentences(summary)
+    if not spans:
+        return None
+    own = [evidence for evidence in told if evidence.passage_id is None]
+    stems = [frozenset(content_words(summary[start:end])) for start, end in spans]
+    named = {law.nearest(evidence.quote, stems) for evidence in own if evidence.start is None} - {None}
+    places = [(evidence.start, evidence.end or 0) for evidence in own if evidence.start is not None]
+    named |= {at for at, (s, e) in enumerate(spans) if any(start < e and end > s for start, end in places)}
+    return law.halves_up(1 - Fraction(len(named), len(spans)), 4)
+
+
+def _cause(rows: Mapping[str, Mapping[str, Any]]) -> RootCause | None:
+    """A summary's source is given, so what falls short was generated so."""
+    weak = any(row["score"] is not None and row["score"] <= 3 for row in rows.values())
+    return "generation" if weak else None
+
+
+if __name__ == "__main__":
+    law.show(SummaryGroundedness())
