@@ -2,9 +2,9 @@
 
 Prints:
 
-    source_support: mean 3 of 5
+    source_support: mean 3.5 of 5
       c1 -> opening  5  The library opens at 9:00 on weekdays
-      c2 -> cafe     1  The café opens on Sundays
+      c2 -> cafe     2  The café opens on Sundays at noon
     rag_faithfulness: partial, 1 for review
       claim_support: 3 of 5
       citation_accuracy: 3 of 5

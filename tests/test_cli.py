@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -16,7 +18,7 @@ import pytest
 
 import neighbours
 from groundtrace.cli import plain
-from terminal import groundtrace
+from terminal import groundtrace, shell
 
 RECORD = {
     "id": "r1",
@@ -124,6 +126,17 @@ def test_verbose_prints_the_plan_to_stderr(folder: Path) -> None:
     assert 'sources = ["otel:spans.jsonl"]' in done.stderr
 
 
+def test_verbose_shows_what_was_behind_trouble(folder: Path) -> None:
+    """A plugin's author needs the stack trace, everyone else the line."""
+    site = neighbours.unpack("hostile", folder)
+    line = f"{sys.executable} -m groundtrace.cli run spans.jsonl --to shredder"
+    brief, full = (shell(line + more, folder, env={"PYTHONPATH": str(site)}) for more in ("", " --verbose"))
+    assert brief.returncode == full.returncode == 3
+    assert brief.stderr == "groundtrace: writing to shredder: OSError: the paper is jammed\n"
+    assert "Traceback" in full.stderr
+    assert "groundtrace_hostile" in full.stderr
+
+
 def test_traces_come_in_through_standard_input(folder: Path) -> None:
     """Standard input has no home, so --to says where scores go."""
     spans = (folder / "spans.jsonl").read_bytes()
@@ -140,6 +153,25 @@ def test_records_are_scored_without_any_trace(folder: Path) -> None:
     assert "1 trace read · 1 record" in done.stdout
     card = json.loads((folder / "records.groundtrace.jsonl").read_text(encoding="utf-8").splitlines()[0])
     assert (card["record_id"], card["trace_id"]) == ("r1", "r1")
+
+
+def test_a_terminal_sees_how_far_it_is(folder: Path) -> None:
+    """A moving line on stderr that leaves nothing behind on stdout."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "groundtrace.cli", "run", "spans.jsonl"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=theirs) as running:
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                said += os.read(ours, 4096)
+            except OSError:  # the other end of a terminal closes like this
+                break
+        printed, _ = running.communicate()
+    os.close(ours)
+    assert b"traces read" in said
+    assert running.returncode == 0
+    assert b"\x1b" not in printed
 
 
 # --- show -----------------------------------------------------------------------------------------------------------
@@ -186,7 +218,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
     code = (
         "import sys\nfrom groundtrace.cli import app\n"
         "try: app(['--help'])\nexcept SystemExit: pass\n"
-        "heavy = {'sqlalchemy', 'opentelemetry', 'langsmith', 'rich.progress', 'groundtrace.judges.offline'}\n"
+        "heavy = {'sqlalchemy', 'opentelemetry', 'langsmith', 'rapidfuzz', 'rich.progress', 'groundtrace.evaluate'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -194,6 +226,20 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
 
 
 # --- trouble --------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_takes_no_files_is_exit_code_3(folder: Path) -> None:
+    """Scores that could not be written are told."""
+    done = groundtrace("run spans.jsonl --to otel:/proc/nowhere", folder)
+    assert done.returncode in (2, 3)  # refused before the run, or failed in it, as the system tells
+    assert "/proc/nowhere" in done.stderr
+
+
+def test_a_window_without_traces_says_so(folder: Path) -> None:
+    """Nothing is not everything."""
+    done = groundtrace("run spans.jsonl --since 2030-01-01", folder)
+    assert done.returncode == 0
+    assert "Nothing was found to judge." in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -204,6 +250,7 @@ def test_help_is_quick_and_loads_nothing_heavy() -> None:
         ("run span.jsonl", "did you mean 'spans.jsonl'?"),
         ("run otel:nowhere.jsonl", "'nowhere.jsonl' does not exist"),
         ("run otle:spans.jsonl", "source: 'otle' is not installed; did you mean 'otel'?"),
+        ("run spans.jsonl --judge offline,x=1", "judge offline: 'x' is no option of it; it has none"),
         ("run spans.jsonl --judge ofline", "judge: 'ofline' is not installed; did you mean 'offline'? Valid: offline"),
         (
             "run spans.jsonl --rubric source_suport",
@@ -254,7 +301,7 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(folder: Path) -> None:
         running.send_signal(signal.SIGINT)
         _, trouble = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert trouble.splitlines()[-1] == "groundtrace: stopped; what was judged before is written"
+    assert trouble.splitlines()[-1] == "groundtrace: stopped; what was written before stays"
     assert "Traceback" not in trouble
 
 

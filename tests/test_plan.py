@@ -137,6 +137,12 @@ def test_a_glob_is_looked_into_and_a_file_of_that_very_name_goes_first(elsewhere
     assert Plan(sources="a*.jsonl").sources == ("jsonl:a*.jsonl",)
 
 
+def test_a_source_named_twice_is_read_once(elsewhere: Path) -> None:
+    """Overlapping globs of a shell count nothing double."""
+    write(elsewhere / "a.jsonl", SPANS)
+    assert Plan(sources=("a.jsonl", "otel:a.jsonl", "otel:b.jsonl")).sources == ("otel:a.jsonl", "otel:b.jsonl")
+
+
 def test_a_folder_named_like_a_source_is_a_folder(elsewhere: Path) -> None:
     """A name alone names a source only where no such path exists."""
     (elsewhere / "otel").mkdir()

@@ -156,6 +156,14 @@ def test_a_memory_that_outlives_the_run_asks_and_writes_nothing_twice(records: P
     assert list(memory.outbox()) == []
 
 
+def test_equal_questions_of_a_run_are_asked_once(records: Path) -> None:
+    """Also without a memory of one's own."""
+    lines = [{**RECORDS[0], "id": f"same{n}"} for n in range(5)]
+    records.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    about = run(Plan(sources="records.jsonl", rubrics="rag_faithfulness")).about
+    assert (about.calls, about.cached) == (1, 4)
+
+
 def test_two_sinks_both_get_every_card(records: Path) -> None:
     """What one was told does not count for the other."""
     report = run(Plan(sources="records.jsonl", sinks=("jsonl:a.jsonl", "jsonl:b.jsonl")))
@@ -179,10 +187,12 @@ def test_a_red_flag_sends_the_record_on_to_the_deeper_rubric(records: Path) -> N
 
 
 def test_progress_is_told(records: Path) -> None:
-    """The last word is the whole."""
+    """It only grows, over all sources, and the last word is the whole."""
     said: list[tuple[int, int]] = []
-    run(Plan(sources="records.jsonl", sinks="jsonl:out.jsonl"), progress=lambda *so_far: said.append(so_far))
-    assert said[-1] == (len(RECORDS), 2 * len(RECORDS))
+    shutil.copy(records, records.with_name("more.jsonl"))
+    plan = Plan(sources=("records.jsonl", "more.jsonl"), sinks="jsonl:out.jsonl")
+    run(plan, progress=lambda *so_far: said.append(so_far))
+    assert said[-1] == (2 * len(RECORDS), 4 * len(RECORDS))
     assert said == sorted(said)
 
 

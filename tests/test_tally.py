@@ -141,7 +141,7 @@ def test_gaps_are_counted_with_their_remedy_and_other_traces_are_not() -> None:
     """A trace without a request lacks nothing that should be there."""
     gap = Gap(field="answer", reason="truncated", remedy="raise the limit")
     records = [sample_record(gaps=(gap,)), Record(id="o", ref=Ref("otel"), kind="other", gaps=(gap,))]
-    report = Report.of_records(records)
+    report = sum(map(Report.of_record, records), Report())
     assert report.gaps == {"answer: truncated": {"raise the limit": 1}}
     assert report.records == {"answer": 1, "other": 1}
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from groundtrace.model import Attempt, Ref, Run
+
 if TYPE_CHECKING:
-    from groundtrace.model import Intent, Receipt, Reply, Scorecard
+    from groundtrace.model import Intent, Receipt, Record, Reply, RunState, Scorecard
 
 
 class InMemory:
@@ -25,54 +29,100 @@ class InMemory:
         self._clock = clock
         self._lock = threading.Lock()
         self._replies: dict[tuple[str, str], Reply] = {}
-        self._cards: dict[str, Scorecard] = {}
-        self._outbox: dict[tuple[str, str, str], Intent] = {}
-        self._receipts: dict[tuple[str, str, str], Receipt] = {}
+        self._attempts: dict[str, list[Attempt]] = {}
+        self._records: dict[tuple[Ref, str], Record] = {}
+        self._cards: dict[str, list[Scorecard]] = {}
+        self._outbox: dict[tuple[str, str], dict[str, Intent]] = {}
+        self._receipts: dict[tuple[str, str], dict[str, Receipt]] = {}
         self._leases: dict[str, tuple[str, float]] = {}
         self._cursors: dict[str, str] = {}
+        self._runs: dict[str, Run] = {}
 
     def reply(self, judge: str, digest: str) -> Reply | None:
         """An accepted reply of this judge to an equal question, or None."""
         return self._replies.get((judge, digest))
 
-    def keep_reply(self, judge: str, digest: str, reply: Reply, faults: tuple[str, ...]) -> None:
+    def keep_reply(
+        self, judge: str, digest: str, reply: Reply, faults: tuple[str, ...], *, card_id: str = "", slot: str = ""
+    ) -> None:
         """Keep a reply before it is used; one with faults is never given back."""
-        if not faults and reply.fault is None:
-            with self._lock:
+        with self._lock:
+            if not faults and reply.fault is None:
                 self._replies[judge, digest] = reply
+            if card_id:
+                self._attempts.setdefault(card_id, []).append(Attempt.of(reply, faults, slot=slot))
+
+    def attempts(self, card_id: str) -> tuple[Attempt, ...]:
+        """Every reply that was kept for a card, in the order they came."""
+        with self._lock:
+            told = tuple(self._attempts.get(card_id, ()))
+        return told or tuple(attempt for card in self.history(card_id) for attempt in card.attempts)
+
+    def keep_record(self, record: Record) -> None:
+        """Keep a record, so that its cards can be looked at with what they were made from."""
+        with self._lock:
+            self._records[record.ref, record.id] = record
+
+    def record(self, card: Scorecard) -> Record | None:
+        """The record a card was made from, as it was last kept, or None."""
+        return self._records.get((card.ref, card.record_id))
 
     def card(self, card_id: str) -> Scorecard | None:
         """The newest version of a card, or None."""
-        return self._cards.get(card_id)
+        versions = self._cards.get(card_id)
+        return versions[-1] if versions else None
 
     def keep_card(self, card: Scorecard) -> None:
-        """Keep a card as its newest version."""
+        """Keep a card as its newest version; one of equal content and basis takes its place, others stay."""
         with self._lock:
-            self._cards[card.id] = card
+            versions = self._cards.setdefault(card.id, [])
+            if versions and _version(versions[-1]) == _version(card):
+                versions.pop()
+            versions.append(card)
+
+    def settled(self, card_id: str, basis: str) -> Scorecard | None:
+        """The newest version of a card, if it was made from this very basis and has its texts."""
+        card = self.card(card_id)
+        return card if card and not card.emptied and basis and card.basis == basis else None
+
+    def history(self, card_id: str) -> tuple[Scorecard, ...]:
+        """Every version of a card, oldest first."""
+        with self._lock:
+            return tuple(self._cards.get(card_id, ()))
 
     def intend(self, intent: Intent) -> Receipt | None:
-        """Note a write before it goes out; the receipt of an equal earlier one, or None."""
+        """Note a write before it goes out; the receipt of an equal earlier one that still stands, or None."""
+        place, content = (intent.sink, intent.feedback_id), intent.content_hash
         with self._lock:
-            key = (intent.sink, intent.feedback_id, intent.content_hash)
-            known = self._receipts.get(key)
-            if known is None:
-                self._outbox[key] = intent
+            waiting = self._outbox.setdefault(place, {})
+            known = self._receipts.get(place, {}).get(content)
+            if known is None or waiting.keys() - {content}:
+                waiting.pop(content, None)  # noted anew, it is younger than all that waits
+                waiting[content] = intent
+                return None
             return known
 
     def keep_receipt(self, receipt: Receipt) -> None:
-        """Note what became of a write; one that is unconfirmed or failed stays in the outbox."""
-        if receipt.feedback_id is None or receipt.content_hash is None:
+        """Note what became of a write; one that is unconfirmed or failed stays in the outbox.
+
+        What is written now stands alone: earlier receipts of the place, and older writes to it, are over.
+        """
+        if receipt.feedback_id is None or receipt.content_hash is None or receipt.state in ("unconfirmed", "failed"):
             return
-        key = (receipt.sink, receipt.feedback_id, receipt.content_hash)
+        place, content = (receipt.sink, receipt.feedback_id), receipt.content_hash
         with self._lock:
-            if receipt.state not in ("unconfirmed", "failed"):
-                self._outbox.pop(key, None)
-                self._receipts[key] = receipt
+            waiting = self._outbox.get(place, {})
+            if receipt.state != "kept":
+                self._receipts.pop(place, None)
+                for older in list(waiting)[: list(waiting).index(content)] if content in waiting else ():
+                    del waiting[older]
+            self._receipts.setdefault(place, {})[content] = receipt
+            waiting.pop(content, None)
 
     def outbox(self) -> Iterable[Intent]:
         """The writes that were noted and never confirmed."""
         with self._lock:
-            return tuple(self._outbox.values())
+            return tuple(intent for waiting in self._outbox.values() for intent in waiting.values())
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """Take a piece of work for a while; False where another owner holds it."""
@@ -98,3 +148,34 @@ class InMemory:
         """Note how far a source was read."""
         with self._lock:
             self._cursors[source] = value
+
+    def start_run(self, run_id: str, plan_json: str) -> None:
+        """Note that a run begins, or goes on."""
+        with self._lock:
+            known = self._runs.pop(run_id, None)
+            started = known.started if known else _now()
+            self._runs[run_id] = Run(id=run_id, plan=plan_json, started=started)
+
+    def end_run(self, run_id: str, state: RunState, report_json: str = "") -> None:
+        """Note how a run ended."""
+        with self._lock:
+            if run_id in self._runs:
+                ended = {"state": state, "report": report_json, "ended": _now()}
+                self._runs[run_id] = self._runs[run_id].model_copy(update=ended)
+
+    def last_run(self, state: RunState | None = None) -> Run | None:
+        """The run that began or went on last, of those in this state if one is named."""
+        with self._lock:
+            return next((run for run in reversed(self._runs.values()) if state in (None, run.state)), None)
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Nothing to group: what is told is known at once."""
+        return nullcontext()
+
+
+def _version(card: Scorecard) -> tuple[str, str]:
+    return card.content_hash, card.basis
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 T = TypeVar("T")
 
-State = Literal["present", "off", "masked", "truncated", "elsewhere"]
+State = Literal["present", "off", "masked", "truncated", "elsewhere", "missing"]
 Role = Literal["request", "agent", "generation", "retrieval", "rerank", "tool", "embedding", "other"]
 Target = Literal["root", "answer", "retrieval"]
 Kind = Literal["answer", "summary", "other"]
@@ -32,6 +32,7 @@ DecidedBy = Literal["rule", "cheap", "full", "human"]
 Risk = Literal["normal", "high"]
 RootCause = Literal["retrieval_empty", "retrieval_miss", "generation", "citation", "trace_gap"]
 Priority = Literal["now", "queue"]
+RunState = Literal["running", "finished", "interrupted", "failed"]
 
 NAMESPACE = uuid.UUID("6d1b1f0e-7f3a-5c58-9a54-5f1c0a9d3e77")
 """All ids groundtrace makes are uuid5 below this one, so writing twice names the same thing twice."""
@@ -210,7 +211,8 @@ class Reading:
     `variables` are a prompt's named parts. `content` is the state of the span's content as a whole, `remedy` what to
     change where it is not there: "off" means the instrumentation was told not to capture it. What runs inside a span
     that stands `aside` (an evaluator, a guardrail) is no part of the request. `record` is the record itself, where the
-    span holds one ready made.
+    span holds one ready made. `declared` are the fields a user's own mapping speaks for: nothing else the span says
+    counts for them, and where a mapping tells the answer and what it was given, the span is a request of its own.
     """
 
     role: Role
@@ -232,6 +234,14 @@ class Reading:
     remedy: str = ""
     aside: bool = False
     record: Record | None = None
+    declared: tuple[Literal["query", "context", "answer"], ...] = ()
+    kind: Kind = "answer"
+    key_facts: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether a user's own mapping tells the answer and what it was given, here, on one span."""
+        return {"context", "answer"} <= {*self.declared}
 
 
 # --- the record -----------------------------------------------------------------------------------------------------
@@ -490,6 +500,21 @@ class Attempt(Value):
     latency: float | None = None
     source_ids: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, reply: Reply, faults: tuple[str, ...], *, slot: str) -> Attempt:
+        """A reply as it is shown on a card."""
+        return cls(
+            slot=slot,
+            attempt=reply.attempt,
+            judge=reply.judge,
+            text=reply.text,
+            faults=faults,
+            cached=reply.cached,
+            usage=reply.usage,
+            cost=reply.cost,
+            latency=reply.latency,
+        )
+
 
 class Finding(Value):
     """One case decided, by rule or by verdict; `details` holds the rubric's own fields.
@@ -518,7 +543,7 @@ class Review(Value):
     note: str = ""
 
 
-_VOLATILE = {"timestamp", "batch_id", "attempts", "content_hash"}
+_VOLATILE = {"timestamp", "batch_id", "attempts", "basis", "emptied", "content_hash"}
 
 
 class Scorecard(Value):
@@ -562,6 +587,10 @@ class Scorecard(Value):
     tags: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
     attempts: tuple[Attempt, ...] = ()
+    basis: str = ""
+    """A digest of all the card was made from (record, rubric version, judge): equal ones need no judge again."""
+    emptied: tuple[str, str] | None = None
+    """Where a memory left the texts out: the hash of what is left, and the hash of the whole card it stands for."""
 
     @property
     def headline(self) -> Score | None:
@@ -572,7 +601,8 @@ class Scorecard(Value):
     def content_hash(self) -> str:
         """The same for the same content, whenever and in whichever batch it was made."""
         content = self.model_dump(mode="json", exclude=_VOLATILE)
-        return hashlib.sha256(_canonical(content).encode()).hexdigest()
+        found = hashlib.sha256(_canonical(content).encode()).hexdigest()
+        return self.emptied[1] if self.emptied and self.emptied[0] == found else found
 
     def feedback_id(self, score: str) -> str:
         """The id this score carries on every platform, in every run."""
@@ -612,6 +642,20 @@ class Receipt(Value):
     reason: str | None = None
     feedback_id: str | None = None
     content_hash: str | None = None
+
+
+class Run(Value):
+    """One run as the memory knows it; times are ISO 8601, `plan` and `report` JSON.
+
+    A run that says it is running in a process that is gone was interrupted.
+    """
+
+    id: str
+    state: RunState = "running"
+    plan: str = ""
+    report: str = ""
+    started: str = ""
+    ended: str = ""
 
 
 class Label(Value):

@@ -28,9 +28,11 @@ from pydantic import (
     model_validator,
 )
 
+from groundtrace.conventions.paths import declare, settle
 from groundtrace.errors import PlanError
 from groundtrace.model import Risk, Value, Window
-from groundtrace.plugins import Kind, find, installed, name_of
+from groundtrace.plugins import Kind, find, installed, load, name_of
+from groundtrace.ports import Convention
 from groundtrace.sampling import shard
 
 _ENVIRONMENT: Mapping[str, str] = {
@@ -39,11 +41,35 @@ _ENVIRONMENT: Mapping[str, str] = {
     "GROUNDTRACE_RISK": "risk",
     "GROUNDTRACE_BATCH_ID": "batch_id",
 }
+_RUBRICS = ("factual_accuracy", "rag_faithfulness", "source_support", "summary_groundedness")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SECRET = re.compile(
     r"^key$|(^|_)(api_?key|access_?key|secret_?key|token|secret|password|authorization)$", re.IGNORECASE
 )
 _LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
+
+
+def _vocabularies(value: object) -> object:
+    """A table of mappings by name becomes the list of them; its `use` names installed conventions beside them.
+
+    >>> _vocabularies({"use": "genai", "mine": [{"query": "app.q"}]})
+    ('genai', {'name': 'mine', 'query': 'app.q'})
+    """
+    tables = (
+        [name for name, item in value.items() if isinstance(item, (Mapping, list))]
+        if isinstance(value, Mapping)
+        else []
+    )
+    if not isinstance(value, Mapping) or (isinstance(value.get("use"), str) and not {*tables} - {"use"}):
+        return _many(value)
+    used = value.get("use", ())
+    listed: list[object] = [used] if isinstance(used, (str, Mapping)) else list(used)
+    for name, item in value.items():
+        for table in () if name == "use" else item if isinstance(item, list) else (item,):
+            if not isinstance(table, Mapping):
+                raise PlanError(f"conventions.{name}", table, "is no mapping", hint="write a table: [conventions.NAME]")
+            listed.append({"name": name, **table})
+    return tuple(listed)
 
 
 def _many(value: object) -> object:
@@ -72,15 +98,16 @@ def _moment(value: object) -> object:
 
 _Spec = str | dict[str, Any]
 Specs = Annotated[tuple[_Spec, ...], BeforeValidator(_many)]
+Vocabularies = Annotated[tuple[_Spec, ...], BeforeValidator(_vocabularies)]
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
 
 
 class Plan(Value):
     """Everything a run needs to know; frozen, JSON and TOML both ways.
 
-    `sources` are specs or paths; no `sinks` means home, where the traces came from; no `conventions` means all that
-    are installed; no `sample` means the source's own share (files: all). `shard` (which, of how many) is a part of a
-    run. Relative paths start at the current folder, a plan file's too.
+    `sources` are specs or paths, each read once; no `sinks` means home, where the traces came from; `conventions` are
+    specs and mappings, and no spec among them means all that are installed; no `sample` means the source's own share (files: all). `shard` (which, of how many)
+    is a part of a run. Relative paths start at the current folder, a plan file's too.
 
     >>> Plan(sources="otel:spans.jsonl").judge
     'offline'
@@ -91,9 +118,9 @@ class Plan(Value):
 
     sources: Specs = Field(min_length=1)
     sinks: Specs = ()
-    rubrics: Specs = Field(("rag_faithfulness", "source_support"), min_length=1)
+    rubrics: Specs = Field(_RUBRICS, min_length=1)
     judge: _Spec = "offline"
-    conventions: Specs = ()
+    conventions: Vocabularies = ()
     sample: float | None = Field(None, ge=0, le=1)
     risk: Risk = "normal"
     since: Moment | None = None
@@ -126,7 +153,15 @@ class Plan(Value):
     @property
     def window(self) -> Window:
         """The time looked at, in nanoseconds."""
-        return Window(*(None if t is None else int(t.timestamp()) * 10**9 for t in (self.since, self.until)))
+        epoch, step = dt.datetime.fromtimestamp(0, dt.UTC), dt.timedelta(microseconds=1)
+        return Window(*(None if t is None else (t - epoch) // step * 1000 for t in (self.since, self.until)))
+
+    def vocabularies(self) -> tuple[Convention, ...]:
+        """The conventions of this plan, made: its own mappings first, for the first to know a thing is believed."""
+        named = [spec for spec in self.conventions if not _is_mapping(spec)]
+        names = named or [plugin.name for plugin in installed("convention")]
+        mapped = declare(spec for spec in self.conventions if isinstance(spec, dict) and _is_mapping(spec))
+        return (*mapped, *(load("convention", spec) for spec in names))
 
     def split(self, count: int) -> tuple[Self, ...]:
         """The plan in `count` parts by trace id, together as much as the whole: `run(plan) == sum(run(part))`."""
@@ -144,7 +179,7 @@ class Plan(Value):
 
         >>> print(Plan(sources="otel:spans.jsonl", sample=0.5).to_toml(), end="")
         sources = ["otel:spans.jsonl"]
-        rubrics = ["rag_faithfulness", "source_support"]
+        rubrics = ["factual_accuracy", "rag_faithfulness", "source_support", "summary_groundedness"]
         judge = "offline"
         sample = 0.5
         risk = "normal"
@@ -177,17 +212,29 @@ class Plan(Value):
     @classmethod
     def _named(cls, specs: tuple[_Spec, ...]) -> tuple[_Spec, ...]:
         names = [plugin.name for plugin in installed("source")]
-        return tuple(_source(spec, names) if isinstance(spec, str) else spec for spec in specs)
+        named = [_source(spec, names) if isinstance(spec, str) else spec for spec in specs]
+        return tuple(spec for at, spec in enumerate(named) if spec not in named[:at])
 
     @field_validator("rubrics", "conventions")
     @classmethod
     def _distinct(cls, specs: tuple[_Spec, ...], info: Any) -> tuple[_Spec, ...]:
         kind = cast("Kind", info.field_name.removesuffix("s"))
-        names = [name_of(kind, spec) for spec in specs]
+        names = [name_of(kind, spec) for spec in specs if not _is_mapping(spec)]
         for name in names:
             if names.count(name) > 1:
                 raise PlanError(info.field_name, name, "is named twice")
         return specs
+
+    @field_validator("conventions")
+    @classmethod
+    def _declared(cls, specs: tuple[_Spec, ...]) -> tuple[_Spec, ...]:
+        names = [plugin.name for plugin in installed("convention")]
+        for spec in specs:
+            if isinstance(spec, dict) and _is_mapping(spec) and spec["name"] in names:
+                problem = "is the name of an installed convention"
+                raise PlanError("conventions", spec["name"], problem, hint="give your mapping a name of its own")
+        mapped = iter(settle(spec for spec in specs if isinstance(spec, dict) and _is_mapping(spec)))
+        return tuple(next(mapped) if _is_mapping(spec) else spec for spec in specs)
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -196,6 +243,11 @@ class Plan(Value):
         if self.shard and not 0 <= self.shard[0] < self.shard[1]:
             raise PlanError("shard", self.shard, "is no part of a run", hint="write [which, of how many], from 0")
         return self
+
+
+def _is_mapping(spec: _Spec) -> bool:
+    """Whether an entry of `conventions` is a mapping of the user's own."""
+    return isinstance(spec, dict) and "use" not in spec and isinstance(spec.get("name"), str)
 
 
 # --- files and paths ------------------------------------------------------------------------------------------------
@@ -295,7 +347,7 @@ def _plan_error(error: ValidationError) -> PlanError:
     fault = error.errors(include_url=False)[0]
     key = ".".join(str(step) for step in fault["loc"] if not str(step).startswith(("str", "dict["))) or "plan"
     if fault["type"] == "missing":
-        return PlanError("plan", key, "is missing", hint='say what to read: sources = ["otel:spans.jsonl"]')
+        return PlanError("plan", key, "is missing", hint="say what to read: a SOURCE, or sources = [...]")
     return PlanError(key, fault["input"], f"does not fit: {fault['msg'].removeprefix('Value error, ')}")
 
 

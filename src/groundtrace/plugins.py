@@ -178,7 +178,7 @@ class _Parameters:
         argument, given = self._split(spec) if isinstance(spec, str) else self._unpack(spec)
         for option in given:
             if option not in self.options:
-                raise PlanError(f"{self.kind} {self.name}", option, "is no option of it", valid=sorted(self.options))
+                raise self._no_option(option)
         if argument is None and self.argument is not None and self.argument.default is inspect.Parameter.empty:
             form = f"{self.name}:{self.argument.name.upper()}"
             raise PlanError(self.kind, _shown(spec), "needs an argument", hint=f"write {form}")
@@ -202,7 +202,7 @@ class _Parameters:
             if equals and word in self.options:
                 parts.append([word, value])
             elif not rest.startswith(":"):
-                raise PlanError(f"{self.kind} {self.name}", word, "is no option of it", valid=sorted(self.options))
+                raise self._no_option(word)
             elif equals and (near := difflib.get_close_matches(word, self.options, n=1, cutoff=0.8)):
                 hint = r"where the comma belongs to the argument, write \,"
                 raise PlanError(f"{self.kind} {self.name}", word, "is no option of it", valid=near, hint=hint)
@@ -213,6 +213,10 @@ class _Parameters:
             raise PlanError(f"{self.kind} {self.name}", twice[0], "is given twice")
         (_, argument), *options = [(word, value.replace("\\,", ",")) for word, value in parts]
         return argument or None, dict(options)
+
+    def _no_option(self, word: str) -> PlanError:
+        hint = "" if self.options else "it has none"
+        return PlanError(f"{self.kind} {self.name}", word, "is no option of it", valid=sorted(self.options), hint=hint)
 
     def _unpack(self, spec: Mapping[str, Any]) -> tuple[object, dict[str, object]]:
         return spec.get("argument"), {key: value for key, value in spec.items() if key not in ("use", "argument")}

@@ -6,21 +6,26 @@ A port is a Protocol of one or two methods that exchange values; `groundtrace.te
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from groundtrace.model import (
+        Attempt,
         Case,
         Check,
         Finding,
         Intent,
         JudgeKind,
+        Kind,
         Label,
         Reading,
         Receipt,
         Record,
         Ref,
         Reply,
+        Run,
+        RunState,
         Scorecard,
         Signal,
         Span,
@@ -37,7 +42,11 @@ Again: TypeAlias = "Callable[[Case, Reply], Case | None]"
 
 @runtime_checkable
 class Source(Protocol):
-    """Pulls traces from where they are kept; knows transport, not vocabulary."""
+    """Pulls traces from where they are kept; knows transport, not vocabulary.
+
+    A source of files may also have a class method `recognises(path) -> bool`, so that a bare path finds it; one of a
+    live platform `default_share`, the share of its traces looked at when nobody says (else all).
+    """
 
     platform: str
 
@@ -66,7 +75,8 @@ class Source(Protocol):
 class Convention(Protocol):
     """Knows one vocabulary: looks at one span and says what it holds.
 
-    `marks` are attribute prefixes or scope names; only spans that carry one are shown to it.
+    `marks` are attribute prefixes or scope names; only spans that carry one are shown to it. The mark "" stands on
+    every span.
     """
 
     name: str
@@ -79,11 +89,12 @@ class Convention(Protocol):
 
 @runtime_checkable
 class Rubric(Protocol):
-    """Asks and reads, and never calls a judge: all pure."""
+    """Asks and reads, and never calls a judge: all pure. `kinds` are the kinds of record it is for."""
 
     name: str
     version: str
     prompt_hash: str
+    kinds: tuple[Kind, ...]
 
     def schema(self, unassessed: frozenset[str]) -> type[Any]:
         """The pydantic model a reply must fit, given what the judge declares it can't assess."""
@@ -144,8 +155,22 @@ class Memory(Protocol):
         """An accepted reply of this judge to an equal question, or None."""
         ...
 
-    def keep_reply(self, judge: str, digest: str, reply: Reply, faults: tuple[str, ...]) -> None:
-        """Keep a reply before it is used, with the faults the gate found in it."""
+    def keep_reply(
+        self, judge: str, digest: str, reply: Reply, faults: tuple[str, ...], *, card_id: str = "", slot: str = ""
+    ) -> None:
+        """Keep a reply before it is used, with the faults the gate found in it and the card it is for."""
+        ...
+
+    def attempts(self, card_id: str) -> tuple[Attempt, ...]:
+        """Every reply that was kept for a card, in the order they came."""
+        ...
+
+    def keep_record(self, record: Record) -> None:
+        """Keep a record, so that its cards can be looked at with what they were made from."""
+        ...
+
+    def record(self, card: Scorecard) -> Record | None:
+        """The record a card was made from, as it was last kept, or None."""
         ...
 
     def card(self, card_id: str) -> Scorecard | None:
@@ -153,11 +178,22 @@ class Memory(Protocol):
         ...
 
     def keep_card(self, card: Scorecard) -> None:
-        """Keep a card as its newest version."""
+        """Keep a card as its newest version; one of equal content and basis takes its place, others stay."""
+        ...
+
+    def settled(self, card_id: str, basis: str) -> Scorecard | None:
+        """The newest version of a card, if it was made from this very basis and has its texts."""
+        ...
+
+    def history(self, card_id: str) -> tuple[Scorecard, ...]:
+        """Every version of a card, oldest first."""
         ...
 
     def intend(self, intent: Intent) -> Receipt | None:
-        """Note a write before it goes out; the receipt of an equal earlier one, or None."""
+        """Note a write before it goes out, with all that was told before; the receipt of an equal one, or None.
+
+        A receipt counts while what it confirms still stands: not once other content went to the same place.
+        """
         ...
 
     def keep_receipt(self, receipt: Receipt) -> None:
@@ -182,4 +218,20 @@ class Memory(Protocol):
 
     def move_cursor(self, source: str, value: str) -> None:
         """Note how far a source was read."""
+        ...
+
+    def start_run(self, run_id: str, plan_json: str) -> None:
+        """Note that a run begins, or goes on; what is kept from now on is its work."""
+        ...
+
+    def end_run(self, run_id: str, state: RunState, report_json: str = "") -> None:
+        """Note how a run ended."""
+        ...
+
+    def last_run(self, state: RunState | None = None) -> Run | None:
+        """The run that began or went on last, of those in this state if one is named."""
+        ...
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Keep what this thread tells inside as one: quicker, and durable at the end or with the next intent."""
         ...

@@ -7,7 +7,9 @@ stops one: what it raises is counted and named. `run(plan) == sum(run(part) for 
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,9 +19,10 @@ from groundtrace.adapters.published import results
 from groundtrace.errors import InvalidVerdict, PlatformError
 from groundtrace.evaluate import evaluate
 from groundtrace.memory import InMemory
-from groundtrace.model import Case, Finding, Gap, Intent, Receipt, Record, Review, Scorecard
-from groundtrace.plugins import installed, load
+from groundtrace.model import Case, Finding, Intent, Receipt, Record, Review, Scorecard
+from groundtrace.plugins import load
 from groundtrace.read import read
+from groundtrace.read.gaps import unreadable
 from groundtrace.rubrics.law import unscored, unscored_card
 from groundtrace.sampling import sample
 from groundtrace.tally import About, Report
@@ -27,7 +30,7 @@ from groundtrace.tally import About, Report
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from groundtrace.model import Ref, Signal, Trace
+    from groundtrace.model import Ref, Reply, Signal, Trace
     from groundtrace.plan import Plan
     from groundtrace.plugins import Spec
     from groundtrace.ports import Convention, Judge, Memory, Rubric, Sink, Source
@@ -36,6 +39,9 @@ __all__ = ["Report", "look", "run"]
 
 _BATCH = 16
 """Cards written at once: few enough that a run cut short loses little, enough that files are not opened for each."""
+
+_REPLIES = 4096
+"""Replies kept within a run, so that equal questions close to each other are asked once."""
 
 _BROKE = "rubric_failed"
 _DEEPER = "rag_faithfulness"
@@ -56,18 +62,18 @@ def run(plan: Plan, *, memory: Memory | None = None, progress: Watch | None = No
     """
     started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     begin = time.perf_counter()
-    river = _open(plan, memory or InMemory(), progress or (lambda *_: None))
+    river = _open(plan, memory or _Passing(), progress or (lambda *_: None))
     judge = river.judge
     about = About(judge.id, judge.kind, judge.limits, batch_id=plan.batch_id or started, started=started)
     total = Report(about=about)
     for source, sinks in river.banks:
-        total += river.survey(source) if plan.dry_run else river.flow(source, sinks, total.about.batch_id)
+        total += river.survey(source) if plan.dry_run else river.flow(source, sinks, total)
     return total + Report(about=About(seconds=time.perf_counter() - begin))
 
 
 def look(plan: Plan, see: Callable[[Record], None]) -> Report:
     """Read a plan's sources, show each record to `see`, and report; nothing is judged or written."""
-    river = replace(_open(plan.model_copy(update={"dry_run": True}), InMemory(), lambda *_: None), rubrics=())
+    river = replace(_open(plan.model_copy(update={"dry_run": True}), _Passing(), lambda *_: None), rubrics=())
     return sum((river.survey(source, see) for source, _ in river.banks), Report())
 
 
@@ -78,11 +84,10 @@ def _open(plan: Plan, memory: Memory, watch: Watch) -> _River:
     for spec in plan.sources:
         source = load("source", spec)
         banks.append((source, sinks if sinks or plan.dry_run else [(_home(spec), source.home())]))
-    names = plan.conventions or tuple(plugin.name for plugin in installed("convention"))
     return _River(
         plan=plan,
         banks=banks,
-        conventions=[load("convention", spec) for spec in names],
+        conventions=plan.vocabularies(),
         rubrics=[_Careful(load("rubric", spec)) for spec in plan.rubrics],
         judge=load("judge", plan.judge),
         memory=memory,
@@ -91,9 +96,8 @@ def _open(plan: Plan, memory: Memory, watch: Watch) -> _River:
 
 
 def _unread(trace: Trace) -> Record:
-    """What stands for a trace that could not be read."""
-    gaps = [Gap(field=name, reason="unreadable") for name in ("query", "context", "answer")]
-    return Record(id=trace.ref.trace_id, ref=trace.ref, kind="other", gaps=tuple(gaps))
+    """What stands for a trace that can't be read, or not yet."""
+    return Record(id=trace.ref.trace_id, ref=trace.ref, kind="other", gaps=unreadable(growing=not trace.complete))
 
 
 def _named(spec: Spec) -> str:
@@ -108,7 +112,10 @@ def _home(spec: Spec) -> str:
 
 
 class _Isolated:
-    """The one border where anything may be raised: it is told, and the run goes on with the next item."""
+    """The one border where anything may be raised: it is told, and the run goes on with the next item.
+
+    The stack trace goes to the log, at level debug.
+    """
 
     def __init__(self, what: str, tell: Callable[[str], None]) -> None:
         self.what, self.tell = what, tell
@@ -120,7 +127,8 @@ class _Isolated:
         if not isinstance(error, Exception) or isinstance(error, InvalidVerdict):
             return False
         named = "" if isinstance(error, PlatformError) else f"{type(error).__name__}: "
-        self.tell(f"{self.what}: {named}{error}"[:500])
+        logging.getLogger(__name__).debug("%s", self.what or named, exc_info=error)
+        self.tell(f"{self.what}{': ' if self.what else ''}{named}{error}"[:500])
         return True
 
 
@@ -134,9 +142,10 @@ class _River:
     memory: Memory
     watch: Watch
 
-    def flow(self, source: Source, sinks: Sequence[tuple[str, Sink]], batch: str) -> Report:
-        """Read one source to its end; its cards go to these sinks."""
+    def flow(self, source: Source, sinks: Sequence[tuple[str, Sink]], before: Report) -> Report:
+        """Read one source to its end; its cards go to these sinks. `before` is what the sources before it gave."""
         reading, writing = _Reading(self, source), _Writing(sinks, self.memory)
+        written = sum(sum(states.values()) for states in before.cards.values())
         ours = {rubric.name for rubric in self.rubrics}
         cards = evaluate(
             reading.records(),
@@ -144,13 +153,13 @@ class _River:
             self.judge,
             memory=self.memory,
             referrals={} if _DEEPER in ours else {_DEEPER: _Careful(load("rubric", _DEEPER))},
-            batch_id=batch,
+            batch_id=before.about.batch_id,
         )
         try:
             with _Isolated(f"judge {self.judge.id}", writing.fail):
-                for count, card in enumerate(cards, start=1):
+                for count, card in enumerate(cards, start=written + 1):
                     writing.take(card)
-                    self.watch(reading.report.traces, count)
+                    self.watch(before.traces + reading.report.traces, count)
         finally:
             writing.flush()
         return reading.report + Report(notes=source.notes()) + writing.report
@@ -160,7 +169,7 @@ class _River:
         reading, total = _Reading(self, source), Report()
         for record in reading.records():
             see(record)
-            for rubric in self.rubrics if record.kind != "other" else ():
+            for rubric in (rubric for rubric in self.rubrics if record.kind in rubric.kinds):
                 for item in rubric.cases(record, self.judge.unassessed(rubric.name)):
                     if isinstance(item, Case):
                         asked = len(item.prefix) + len(item.render("0" * 16))
@@ -182,9 +191,9 @@ class _Reading:
         for trace in self._traces():
             records: tuple[Record, ...] = (_unread(trace),)
             with _Isolated(f"trace {trace.ref.trace_id} could not be read", self._skip):
-                records = read(trace, self._river.conventions) if trace.complete else ()
-            self.report += Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
-            self.report += Report.of_records(records)
+                records = read(trace, self._river.conventions) if trace.complete else records
+            one = Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
+            self.report += sum(map(Report.of_record, records), one)
             for record in records:
                 raised = self._river.plan.risk == "high" and record.risk != "high"
                 yield record.model_copy(update={"risk": "high"}) if raised else record
@@ -233,9 +242,13 @@ class _Writing:
         """Write what waits to every sink; one that fails keeps no other from its cards."""
         cards, self._waiting = self._waiting, []
         for name, sink in self._sinks if cards else ():
+            states: Counter[str] = Counter()
             for receipt in self._written(name, sink, cards):
                 self._memory.keep_receipt(receipt)
-                self.report += Report(receipts={name: {receipt.state: 1}})
+                states[receipt.state] += 1
+                if receipt.state == "failed":
+                    self.fail(f"writing to {name}: {receipt.reason}")
+            self.report += Report(receipts={name: dict(states)})
 
     def fail(self, why: str) -> None:
         """Note what a platform or a plugin refused."""
@@ -259,11 +272,10 @@ class _Writing:
                 else:
                     yield known.model_copy(update={"state": "unchanged"})
         ids, said = {card_id for card_id, _ in left}, list[str]()
-        with _Isolated(f"writing to {name}", said.append):
+        with _Isolated("", said.append):
             for receipt in sink.write([card for card in cards if card.id in ids]):
                 left.pop((receipt.card_id, receipt.score), None)
                 yield receipt.model_copy(update={"sink": name})
-        self.report += Report(failed=tuple(said))
         bare = {card.id for card in cards if card.status != "scored"}
         for intent in left.values():
             if said:
@@ -272,12 +284,39 @@ class _Writing:
                 yield Receipt(**intent.model_dump(), state="unconfirmed", reason="the sink said nothing about it")
 
 
+class _Passing(InMemory):
+    """The memory of a run nobody asks afterwards: the newest replies and nothing else, so that it never grows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest: OrderedDict[tuple[str, str], Reply] = OrderedDict()
+
+    def reply(self, judge: str, digest: str) -> Reply | None:
+        return self._newest.get((judge, digest))
+
+    def keep_reply(self, judge: str, digest: str, reply: Reply, faults: tuple[str, ...], **_: str) -> None:
+        if not faults and reply.fault is None:
+            self._newest[judge, digest] = reply
+            if len(self._newest) > _REPLIES:
+                self._newest.popitem(last=False)
+
+    def keep_card(self, card: Scorecard) -> None:
+        """Cards go to the sinks."""
+
+    def intend(self, intent: Intent) -> Receipt | None:
+        """The sinks know what they hold."""
+
+    def keep_receipt(self, receipt: Receipt) -> None:
+        """The report counts them."""
+
+
 class _Careful:
     """A rubric whose trouble with one record becomes that card's reason and not the end of the run."""
 
     def __init__(self, rubric: Rubric) -> None:
         self._rubric = rubric
         self.name, self.version, self.prompt_hash = rubric.name, rubric.version, rubric.prompt_hash
+        self.kinds = rubric.kinds
         self.schema = rubric.schema
 
     def cases(self, record: Record, unassessed: frozenset[str]) -> Iterable[Case | Finding]:

@@ -154,21 +154,17 @@ class Report:
     about: About = field(default_factory=About, compare=False)
 
     def __add__(self, other: Report) -> Report:
-        both = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
-        return Report(**{name: _plus(name, one, more) for name, (one, more) in both.items()})
+        return Report(**{f.name: _plus(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
 
     def __radd__(self, other: int) -> Report:
         """Lets `sum` start from its 0."""
         return self if other == 0 else NotImplemented
 
     @classmethod
-    def of_records(cls, records: Iterable[Record]) -> Report:
-        """What a trace's records say."""
-        total = cls()
-        for record in records:
-            gaps = {f"{gap.field}: {gap.reason}": {gap.remedy: 1} for gap in record.gaps}
-            total += cls(records={record.kind: 1}, gaps=gaps if record.kind != "other" else {})
-        return total
+    def of_record(cls, record: Record) -> Report:
+        """What one record says; one without a request lacks nothing that should be there."""
+        gaps = {f"{gap.field}: {gap.reason}": {gap.remedy: 1} for gap in record.gaps}
+        return cls(records={record.kind: 1}, gaps=gaps if record.kind != "other" else {})
 
     @classmethod
     def of_card(cls, card: Scorecard) -> Report:
@@ -202,15 +198,18 @@ def _plus(name: str, one: Any, more: Any) -> Any:
     if isinstance(one, Mapping):
         if not (one and more):
             return one or more
-        both = {key: _plus("", one[key], more[key]) if key in one else more[key] for key in more if key in one}
+        both = {key: _plus("", one[key], more[key]) for key in more if key in one}
         return dict(sorted({**one, **more, **both}.items()))
+    if not isinstance(one, tuple):
+        return one + more
     if name == "lowest":
-        return tuple(
-            heapq.nsmallest(_LOWEST, {*one, *more}, key=lambda low: (low.unit, low.rubric, low.card_id, str(low)))
-        )
-    if isinstance(one, tuple):
-        return tuple(sorted({*one, *more})[:_NOTES])
-    return one + more
+        return tuple(heapq.nsmallest(_LOWEST, {*one, *more}, key=_place))
+    return tuple(sorted({*one, *more})[:_NOTES])
+
+
+def _place(low: Low) -> tuple[float, str, str, str]:
+    """Lowest first; the rest makes the order the same in every run."""
+    return low.unit, low.rubric, low.card_id, str(low)
 
 
 def _counted(card: Scorecard) -> Iterable[Score]:

@@ -505,6 +505,106 @@ class MemoryContract:
         assert memory.intend(intent) == receipt
         assert memory.intend(intent.model_copy(update={"sink": "other"})) is None
 
+    def test_history_holds_every_version_once(self) -> None:
+        """What a card said before stays, and saying the same again is no new version."""
+        memory, card = self.make(), sample_card()
+        better = card.model_copy(update={"version": "2"})
+        for kept in (card, better, better.model_copy(update={"timestamp": "later"}), card):
+            memory.keep_card(kept)
+        assert [version.version for version in memory.history(card.id)] == ["1", "2", "1"]
+        assert memory.history(card.id)[1].timestamp == "later"
+        assert memory.history("no card") == ()
+
+    def test_a_card_is_settled_while_its_basis_is_the_same(self) -> None:
+        """Unchanged traces need no judge again; changed ones do."""
+        memory, card = self.make(), sample_card(basis="b1")
+        assert memory.settled(card.id, "b1") is None
+        memory.keep_card(card)
+        assert memory.settled(card.id, "b1") == card
+        assert memory.settled(card.id, "b2") is None
+        memory.keep_card(card.model_copy(update={"basis": "b2"}))
+        assert memory.settled(card.id, "b1") is None
+        memory.keep_card(card.model_copy(update={"basis": ""}))
+        assert memory.settled(card.id, "") is None
+
+    def test_every_attempt_is_kept_with_its_faults(self) -> None:
+        """What a judge said can be looked up by the card it said it for."""
+        memory, card = self.make(), sample_card()
+        memory.keep_reply("judge", "d", Reply("broken", "judge"), ("not valid @ $",), card_id=card.id, slot="c1>p1")
+        memory.keep_reply("judge", "d", Reply("fine", "judge", 2, cost=0.5), (), card_id=card.id, slot="c1>p1")
+        memory.keep_reply("judge", "e", Reply("of another card", "judge"), (), card_id="other")
+        told = memory.attempts(card.id)
+        assert [(a.slot, a.attempt, a.text, a.faults, a.cost) for a in told] == [
+            ("c1>p1", 1, "broken", ("not valid @ $",), None),
+            ("c1>p1", 2, "fine", (), 0.5),
+        ]
+        assert memory.attempts("no card") == ()
+
+    def test_a_record_is_found_by_its_card(self) -> None:
+        """A card can be looked at with what it was made from; a record kept again takes its place."""
+        memory, record, card = self.make(), sample_record(), sample_card()
+        assert memory.record(card) is None
+        memory.keep_record(record)
+        newer = record.model_copy(update={"query": "When, please?"})
+        memory.keep_record(newer)
+        assert memory.record(card) == newer
+        assert memory.record(card.model_copy(update={"ref": Ref("elsewhere")})) is None
+
+    def test_hostile_texts_come_back_as_they_were(self) -> None:
+        """Whatever a trace holds is kept, wherever it stands."""
+        memory = self.make()
+        for text in HOSTILE_TEXTS:
+            memory.keep_reply(text, text, Reply(text, text, flags=(text,)), (), card_id=text, slot=text)
+            assert memory.reply(text, text) == Reply(text, text, flags=(text,))
+            record = sample_record(answer=text, id=text, query=text)
+            memory.keep_record(record)
+            card = sample_card(record_id=text, reason=text, details={"said": text}, basis=text)
+            memory.keep_card(card)
+            assert memory.card(card.id) == card
+            assert memory.record(card) == record
+            memory.move_cursor(text, text)
+            assert memory.cursor(text) == text
+            assert memory.lease(text, text, 60)
+
+    def test_a_receipt_counts_while_it_stands(self) -> None:
+        """Who goes back to what was written before the last time writes it again."""
+        memory = self.make()
+        first = Intent(sink="s", card_id="c", score="x", feedback_id="f", content_hash="first")
+        second = first.model_copy(update={"content_hash": "second"})
+
+        def confirm(intent: Intent, state: Literal["written", "kept"] = "written") -> None:
+            memory.keep_receipt(Receipt(**intent.model_dump(), state=state))
+
+        memory.intend(first)
+        confirm(first)
+        memory.intend(second)
+        assert memory.intend(first) is None, "nobody knows whether the second arrived"
+        confirm(first)
+        assert not list(memory.outbox()), "what was noted before and never confirmed is over"
+        memory.intend(second)
+        confirm(second)
+        assert memory.intend(second) is not None
+        assert memory.intend(first) is None, "the second took its place"
+        confirm(first, "kept")
+        assert memory.intend(second) is not None, "the platform kept what it had"
+
+    def test_a_batch_is_kept_as_a_whole_and_seen_at_once(self) -> None:
+        """Whoever told it sees it, and it stays also where the block ends in an error."""
+        memory, card = self.make(), sample_card()
+        with memory.batch():
+            memory.keep_card(card)
+            with memory.batch():
+                memory.keep_reply("judge", "digest", Reply("fine", "judge"), ())
+            assert memory.card(card.id) == card
+            assert memory.reply("judge", "digest") == Reply("fine", "judge")
+        try:
+            with memory.batch():
+                memory.move_cursor("source", "42")
+                raise InterruptedError  # noqa: TRY301 - what ends the block is the subject
+        except InterruptedError:
+            pass
+        assert memory.cursor("source") == "42"
+
     def test_a_lease_has_one_owner(self) -> None:
         """Two workers don't do the same work."""
         memory = self.make()
@@ -522,6 +622,26 @@ class MemoryContract:
         assert memory.cursor("source") is None
         memory.move_cursor("source", "42")
         assert memory.cursor("source") == "42"
+
+    def test_runs_are_told_by_their_state(self) -> None:
+        """What can be resumed is found."""
+        memory = self.make()
+        assert memory.last_run() is None
+        memory.start_run("one", '{"plan": 1}')
+        memory.end_run("one", "interrupted", '{"cards": 3}')
+        memory.start_run("two", "{}")
+        memory.end_run("two", "finished")
+        told = memory.last_run("interrupted")
+        assert told is not None
+        assert (told.id, told.plan, told.report) == ("one", '{"plan": 1}', '{"cards": 3}')
+        assert bool(told.started) is bool(told.ended) is True
+        memory.start_run("one", '{"plan": 1}')
+        again = memory.last_run()
+        assert again is not None
+        assert (again.id, again.state, again.started, again.ended) == ("one", "running", told.started, "")
+        assert memory.last_run("interrupted") is None
+        memory.end_run("no run", "failed")
+        assert memory.last_run("failed") is None
 
 
 def lognormal(median: float, ratio: float, count: int, seed: int = 0) -> list[float]:

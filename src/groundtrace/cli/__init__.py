@@ -8,6 +8,7 @@ Nothing heavy is imported before a command needs it.
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 import unicodedata
@@ -46,6 +47,10 @@ Sources = Annotated[
         "A PATH is a file, a folder, a glob or - for standard input.",
         show_default=False,
     ),
+]
+PlanFile = Annotated[
+    str | None,
+    typer.Option("--plan", help="A plan file for whatever this line does not say.", metavar="FILE"),
 ]
 Many = list[str] | None
 
@@ -95,7 +100,8 @@ def run_command(
     rubric: Annotated[
         Many,
         typer.Option(
-            help="A rubric; repeat for more. (left out: rag_faithfulness and source_support)", metavar="RUBRIC"
+            help="A rubric; repeat for more. (left out: the four built in, each for its kind of record)",
+            metavar="RUBRIC",
         ),
     ] = None,
     judge: Annotated[
@@ -117,12 +123,15 @@ def run_command(
         str | None, typer.Option(help="Only traces from then on: 24h, 7d, 2026-11-29.", metavar="TIME")
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only traces before then.", metavar="TIME")] = None,
+    plan_file: PlanFile = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and count; no judge is asked, nothing is written.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but trouble.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print the plan and everything that was noted.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print the plan, everything that was noted, and what was behind trouble.")
+    ] = False,
 ) -> None:
     """Score traces and write the scores beside them, or where --to says."""
     from groundtrace.cli import printed
@@ -130,8 +139,10 @@ def run_command(
 
     said = {"rubrics": rubric, "judge": judge, "sinks": to, "sample": sample, "since": since, "until": until}
     with _border():
-        plan = _plan(sources, **said, dry_run=dry_run or None)
+        plan = _plan(sources, plan_file, **said, dry_run=dry_run or None)
         if verbose:
+            logging.basicConfig()
+            logging.getLogger("groundtrace").setLevel(logging.DEBUG)
             typer.echo(plain(plan.to_toml(), lines=True), err=True, nl=False)
         with _progress(quiet=quiet) as watch:
             report = run(plan, progress=watch)
@@ -147,6 +158,7 @@ def run_command(
 def show(
     sources: Sources = None,
     *,
+    plan_file: PlanFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a record.")] = False,
 ) -> None:
     """Print the records as they were read, where each thing stood, and what to change where something is missing."""
@@ -162,7 +174,7 @@ def show(
             out.print(printed.record(record))
 
     with _border():
-        report = look(_plan(sources), see)
+        report = look(_plan(sources, plan_file), see)
         if not as_json:
             out.print(printed.reading(report), style="bold")
         for note in report.notes:
@@ -191,7 +203,7 @@ def _border() -> Iterator[None]:
         typer.echo(f"groundtrace: {plain(str(error))}", err=True)
         raise typer.Exit(2 if isinstance(error, PlanError) else 3) from None
     except KeyboardInterrupt:
-        typer.echo("groundtrace: stopped; what was judged before is written", err=True)
+        typer.echo("groundtrace: stopped; what was written before stays", err=True)
         raise typer.Exit(130) from None
 
 
@@ -203,15 +215,18 @@ def _leave(report: Report) -> None:
         raise typer.Exit(3)
 
 
-def _plan(sources: Sequence[str] | None, **said: Any) -> Plan:
+def _plan(sources: Sequence[str] | None, plan_file: str | None = None, **said: Any) -> Plan:
     """The plan of a command line; an option that was not given says nothing."""
     from groundtrace.plan import Plan
 
     files = [source for source in sources or () if source.endswith(".toml")]
-    if files and len(sources or ()) > 1:
-        raise PlanError("source", files[0], "is a plan and stands beside other sources", hint="a plan names its own")
+    if files and (len(sources or ()) > 1 or plan_file is not None):
+        hint = f"a plan names its own; for these sources write --plan {files[0]}"
+        raise PlanError("source", files[0], "is a plan and stands beside other sources", hint=hint)
     given = {key: value for key, value in said.items() if value not in (None, [])}
-    return Plan.from_toml(files[0], **given) if files else Plan.from_args(sources=sources or None, **given)
+    return Plan.from_args(
+        plan_file=plan_file or next(iter(files), None), sources=not files and sources or None, **given
+    )
 
 
 @contextmanager

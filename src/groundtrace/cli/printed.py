@@ -36,6 +36,9 @@ _FEW = 3
 _MANY = 30
 """Passages and citations of one record that are shown."""
 
+_SUMMING: Mapping[str, str] = {"context": "source", "answer": "summary"}
+"""What the fields of a record are called where it is a summary."""
+
 Row = tuple[str, str, str]
 """A short word, a text and the text's style."""
 
@@ -52,6 +55,8 @@ def console() -> Console:
 def summary(report: Report, *, lowest: int = _FEW, notes: int | None = _FEW) -> Group:
     """A run for a person: scores, cards, the lowest, what was not read whole, where the scores went."""
     parts: list[Text | Table] = [Text(reading(report), "bold")]
+    if not report.traces:
+        parts.append(Text("Nothing was found to judge."))
     if report.scores:
         parts += [_GAP, _scores(report)]
     if report.cards:
@@ -64,7 +69,7 @@ def summary(report: Report, *, lowest: int = _FEW, notes: int | None = _FEW) -> 
     if report.receipts:
         went = ((_numbers(states), plain(name), "") for name, states in report.receipts.items())
         parts += [_GAP, Text("Scores went to", "bold"), _grid(went)]
-    if report.about.judge_kind == "offline":
+    if report.about.judge_kind == "offline" and report.cards:
         parts += [_GAP, Text(f"Judged offline. {plain(report.about.limits)}", "dim")]
     return Group(*parts)
 
@@ -180,6 +185,8 @@ def record(one: Record) -> Table:
     """A record as it was read, each thing with the span and attribute it came from, each gap with its remedy."""
     origins = {origin.field: origin for origin in one.origins}
 
+    summing = one.kind == "summary"
+
     def told(word: str, text: str, field: str) -> Iterator[Row]:
         yield word, text, ""
         if origin := origins.get(field):
@@ -190,16 +197,18 @@ def record(one: Record) -> Table:
         rows += told("query", plain(one.query, 600), "query")
     for number, passage in enumerate(one.context[:_MANY]):
         text = f"{plain(passage.id)}: {plain(passage.text, 300)}"
-        rows += told(f"[{passage.rank}]", text, f"context[{number}]")
+        word = f"[{passage.rank}]" if not summing else "source" if number == 0 else ""
+        rows += told(word, text, f"context[{number}]")
     rows += _rest(one.context, "passage")
     if one.answer is not None:
-        rows += told("answer", plain(one.answer, 1200), "answer")
+        rows += told("summary" if summing else "answer", plain(one.answer, 1200), "answer")
+    rows += [("must hold", plain(fact, 300), "") for fact in one.key_facts[:_MANY]]
     for citation in one.citations[:_MANY]:
         target = plain(citation.passage_id) if citation.passage_id else "no passage that was retrieved"
         where = f"{plain(citation.marker or 'a citation')} at {citation.start}: {target}"
         rows.append(("cites", where, "" if citation.passage_id else "yellow"))
     rows += _rest(one.citations, "citation")
-    rows += [("gap", _missing(gap), "yellow") for gap in one.gaps]
+    rows += [("gap", _missing(gap, _SUMMING if summing else {}), "yellow") for gap in one.gaps]
     return _grid([*rows, ("", "", "")])
 
 
@@ -208,8 +217,8 @@ def _rest(things: Sequence[object], what: str) -> list[Row]:
     return [("", f"and {count(more, what)} more; --json shows them all", "dim")] if more > 0 else []
 
 
-def _missing(gap: Gap) -> str:
-    return f"{gap.field}: {plain(gap.reason)}" + (f"; {plain(gap.remedy)}" if gap.remedy else "")
+def _missing(gap: Gap, words: Mapping[str, str]) -> str:
+    return f"{words.get(gap.field, gap.field)}: {plain(gap.reason)}" + (f"; {plain(gap.remedy)}" if gap.remedy else "")
 
 
 def record_json(one: Record) -> str:
@@ -245,7 +254,7 @@ def story(number: int, one: Record, memory: InMemory) -> Table:
         else:
             rows.append(("", f"{card.rubric}  {told}{abstained}", "cyan"))
         rows += [("", f"→ {plain(low.why, 300)}", "yellow") for low in Report.of_card(card).lowest]
-    rows += [("", f"→ {row}", "yellow") for row in map(_missing, one.gaps)]
+    rows += [("", f"→ {row}", "yellow") for row in (_missing(gap, {}) for gap in one.gaps)]
     return _grid([*rows, ("", "", "")], width=2)
 
 

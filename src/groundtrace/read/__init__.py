@@ -1,7 +1,8 @@
 """Traces become records: conventions say what each span holds, and here it is put together, by one precedence.
 
 `read` takes a trace, `record` makes one by hand. Inside: `tree` finds the requests of a trace, `exchange` the query
-and the answer, `context` the passages, `prompt` what a filled prompt holds, `gaps` what is missing and why.
+and the answer, `context` the passages, `prompt` what a filled prompt holds, `declared` what a user's own mapping says,
+`gaps` what is missing and why.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from groundtrace.citations import cite
 from groundtrace.model import Citation, Gap, Mention, Reading, Record, Ref, Span, Target, Trace
 from groundtrace.ports import Convention
 from groundtrace.read.context import Context, find_context, holds_passages
+from groundtrace.read.declared import declared_answer, declared_context, declared_query
 from groundtrace.read.exchange import Found, final_generation, find_answer, find_query, history, named_parts
 from groundtrace.read.gaps import HALVES, length_limit, limited, lost, mended, nothing_asked
 from groundtrace.read.hand import record
@@ -49,10 +51,11 @@ def _readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Read
     for convention in conventions:
         for mark in convention.marks:
             by_head.setdefault(mark.partition(".")[0], []).append((mark, convention))
+    everywhere = [c for c in conventions if "" in c.marks]
     limit, halved = length_limit(trace), mended(trace)
     found: dict[int, Reading] = {}
     for at, span in enumerate(trace.spans):
-        known = {id(c): c for c in _marked(span, by_head)}
+        known = {id(c) for c in (*everywhere, *_marked(span, by_head))}
         # In the order the conventions were given: the first to know a thing is believed.
         said = [r for c in conventions if id(c) in known and (r := c.reading(span)) is not None]
         if said:
@@ -78,20 +81,23 @@ def _marked(span: Span, by_head: Mapping[str, list[tuple[str, Convention]]]) -> 
 def _record(trace: Trace, request: Request, *, alone: bool) -> Record:
     final = final_generation(request)
     named = named_parts(request, final)
-    context = find_context(request, final, named, _ref(trace, None))
-    query = find_query(request, final, named, context.places)
-    answer = find_answer(request, final)
-    citations, doubt = _citations(answer, context, final)
     own = request.top or final or request.seen[-1]
+    bare, ref = own.reading.kind == "summary", _ref(trace, None)  # a summary was made of its source, not for a query
+    context = declared_context(request, final, ref) or find_context(request, final, named, ref)
+    query = declared_query(request, final) or (Found() if bare else find_query(request, final, named, context.places))
+    answer = declared_answer(request, final) or find_answer(request, final)
+    citations, doubt = _citations(answer, context, final)
     return Record(
         id=sound(f"{trace.ref.trace_id}:{own.span.id}"),
         ref=_ref(trace, own.span.id, _keys(request)),
         targets=_targets(trace, request, final, own, alone=alone),
+        kind=own.reading.kind,
         query=query.value,
         context=context.passages,
         answer=answer.value,
         citations=citations,
         history=history(final),
+        key_facts=tuple(sound(fact) for fact in own.reading.key_facts),
         slices=_slices(request, final, own),
         tags=tuple(dict.fromkeys(sound(t) for s in request.seen for t in s.reading.tags)),
         signals=trace.signals,

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from groundtrace.model import Document, Gap, Message, Origin, Passage, Ref, Said
-from groundtrace.read.gaps import lost
+from groundtrace.read.gaps import gap, lost
 from groundtrace.read.plain import facts as plain_facts
 from groundtrace.read.plain import sound
 from groundtrace.read.prompt import Entry, Span, context_section, numbered, places
@@ -108,6 +108,22 @@ def find_context(request: Request, final: Seen | None, named: Seen | None, ref: 
     by_text = {fold(p.text).text: p.id for p in context.passages}
     cited = {at: by_text[key] for at, d in blocks if d.text and (key := fold(d.text.value).text) in by_text}
     return replace(context, doubt=doubt, places=spans, cited=cited)
+
+
+def in_order(request: Request, seen: Seen, ref: Ref) -> Context:
+    """The documents a span declares to be the context, all of them and as they stand; markers count their order.
+
+    What a retriever recorded of the same text supplies the place feedback can be attached to.
+    """
+    known = {k.key: k for k in reversed(_known(request)) if k.key}
+    found = []
+    for document in seen.reading.documents or ():
+        if document.text is not None:
+            key = _key(document)
+            same = known.get(key)
+            rank, target = (same.retrieval_rank, same.target) if same is not None else (None, None)
+            found.append(_Found(document.text, seen, known=_Known(document, seen, key, rank, target)))
+    return _passages(found, ref)
 
 
 # --- what the trace records -------------------------------------------------------------------------------------------
@@ -362,7 +378,7 @@ def _passages(found: Sequence[_Found], ref: Ref) -> Context:
             Origin(field=f"context[{at}]", span_id=sound(one.seen.span.id), attribute=sound(one.said.attribute))
         )
     remedy = "number the passages of a turn through, over all tools' results"
-    doubt = None if unique else Gap(field="citations", reason="ambiguous_numbering", remedy=remedy)
+    doubt = None if unique else gap("citations", "ambiguous_numbering", remedy)
     return Context(tuple(passages), tuple(origins), doubt=doubt)
 
 
@@ -442,8 +458,8 @@ def _nothing(request: Request, final: Seen | None, known: Sequence[_Known], show
             "context", "off", remedy or "the retriever's span holds ids and no texts: capture the prompt's content"
         )
     if final is not None and final.span.status == "error":
-        return Gap(field="context", reason="error", remedy="the request failed before anything was retrieved")
+        return gap("context", "error", "the request failed before anything was retrieved: there is nothing to judge")
     remedy = (
         "no retrieval, tool result or passage in a prompt is in the trace: instrument the retriever, if there is one"
     )
-    return Gap(field="context", reason="not_instrumented", remedy=remedy)
+    return gap("context", "not_instrumented", remedy)

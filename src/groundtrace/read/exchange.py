@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from groundtrace.model import Gap, Origin, Said, Turn
-from groundtrace.read.gaps import lost
+from groundtrace.read.gaps import gap, lost
 from groundtrace.read.plain import sound
 from groundtrace.read.prompt import Span, asked
 from groundtrace.read.tree import Request, Seen
@@ -66,7 +66,7 @@ def named_parts(request: Request, final: Seen | None) -> Seen | None:
     return next((s for s in reversed(request.seen) if s.place <= last and s.reading.variables), None)
 
 
-def _around(request: Request, final: Seen | None) -> Iterator[Seen]:
+def around(request: Request, final: Seen | None) -> Iterator[Seen]:
     """The request's span and the requests or agents around the generation, outermost first."""
     above = [s for s in final.above() if s.reading.role in {"request", "agent"}] if final is not None else []
     outer = [s for s in reversed(above) if request.top is None or s.place > request.top.place]
@@ -87,7 +87,7 @@ def find_query(
     hidden: Said | None = None
     for said, seen in _asked(request, final, named, passages):
         if said.state == "present" and (hidden is None or _shows(hidden.value, said.value)):
-            return Found(sound(said.value), (_origin("query", said, seen),))
+            return placed("query", said, seen)
         if said.state not in {"present", "truncated"}:
             return Found(gap=lost("query", said.state, said.remedy))
         hidden = hidden or said
@@ -106,7 +106,7 @@ def _asked(
         named_question = (named.reading.variables.get(name) for name in _QUESTIONS)
         yield from ((said, named) for said in named_question if said is not None)
     places: Iterable[Seen] = itertools.chain(
-        _around(request, final), request.of("retrieval"), request.of("rerank"), request.of("tool")
+        around(request, final), request.of("retrieval"), request.of("rerank"), request.of("tool")
     )
     yield from ((s.reading.query, s) for s in places if s.reading.query is not None)
     if final is not None:
@@ -117,11 +117,11 @@ def _asked(
 
 
 def _unasked(request: Request, final: Seen | None) -> Gap:
-    for seen in (*([final] if final is not None else ()), *_around(request, final)):
+    for seen in (*([final] if final is not None else ()), *around(request, final)):
         if seen.reading.content != "present":
             return lost("query", seen.reading.content, seen.reading.remedy)
     remedy = "record the user's question as the input of the request's span (input.value, gen_ai.input.messages)"
-    return Gap(field="query", reason="not_instrumented", remedy=remedy)
+    return gap("query", "not_instrumented", remedy)
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _hidden(outer: _Place | None, own: _Place | None, final: Seen | None) -> Gap
 
 
 def _outer_output(request: Request, final: Seen | None) -> _Place | None:
-    return next(((s.reading.output, s) for s in _around(request, final) if s.reading.output is not None), None)
+    return next(((s.reading.output, s) for s in around(request, final) if s.reading.output is not None), None)
 
 
 def _delivered(request: Request, final: Seen | None) -> bool:
@@ -175,21 +175,19 @@ def _unanswered(request: Request, final: Seen | None) -> Gap:
     failed = next((s for s in (final, request.top) if s is not None and s.span.status == "error"), None)
     if failed is not None:
         lines = failed.span.status_message.strip().splitlines() or ["the call to the model failed"]
-        return Gap(
-            field="answer", reason="error", remedy=f"the request failed, there is nothing to judge: {lines[0][:200]}"
-        )
+        return gap("answer", "error", f"the request failed, there is nothing to judge: {lines[0][:200]}")
     if final is not None and final.reading.calls:
         name = final.reading.calls[-1].name or "a tool"
         remedy = (
             f"the last call to the model in this trace asks for {name}: trace the whole request under one root span"
         )
-        return Gap(field="answer", reason="no_answer", remedy=remedy)
+        return gap("answer", "no_answer", remedy)
     if final is not None and final.reading.content != "present":
         return lost("answer", final.reading.content, final.reading.remedy)
     if final is not None:
         return lost("answer", "off", "the generation's span holds no output: switch content capture on")
     remedy = "record the answer as the output of the request's span, or instrument the call to the model"
-    return Gap(field="answer", reason="not_instrumented", remedy=remedy)
+    return gap("answer", "not_instrumented", remedy)
 
 
 def history(final: Seen | None) -> tuple[Turn, ...]:
@@ -200,6 +198,11 @@ def history(final: Seen | None) -> tuple[Turn, ...]:
     return tuple(
         Turn(role=m.role, text=m.text.value) for m in spoken if m.text is not None and m.text.state == "present"
     )
+
+
+def placed(field: str, said: Said, seen: Seen) -> Found:
+    """A text that is there, with the place it was read at."""
+    return Found(sound(said.value), (_origin(field, said, seen),))
 
 
 def _origin(field: str, said: Said, seen: Seen) -> Origin:

@@ -3,7 +3,8 @@
 Reasons: `content_off` (not captured), `masked` (its user hid it), `truncated` (a limit cut it), `elsewhere` (in logs or
 a store that was not given), `not_instrumented` (nothing in the trace tells), `no_request` (nothing was asked in the
 trace), `error` (the request failed), `no_answer` (it ended by asking for a tool), `ambiguous_numbering` (markers that
-count two lists), `not_given` (a record made by hand without it).
+count two lists), `not_given` (a record made by hand without it), `not_found` (nothing stands where the user's own
+mapping says), `unreadable` and `still_growing` (a trace that can't be read, or not yet).
 """
 
 from __future__ import annotations
@@ -15,22 +16,40 @@ from typing import Any, Literal
 from groundtrace.model import Document, Gap, Message, Reading, Said, Span, State, Trace
 
 Field = Literal["query", "context", "answer", "citations"]
+Reason = Literal[
+    "content_off", "masked", "truncated", "elsewhere", "not_instrumented", "no_request", "error", "no_answer",
+    "ambiguous_numbering", "not_given", "not_found", "unreadable", "still_growing",
+]  # fmt: skip
 
-_REASONS: Mapping[State, str] = {
+_REASONS: Mapping[State, Reason] = {
     "off": "content_off",
     "masked": "masked",
     "truncated": "truncated",
     "elsewhere": "elsewhere",
+    "missing": "not_found",
 }
 _REMEDIES: Mapping[State, str] = {
-    "off": "switch content capture on where the traces are made",
-    "masked": "stop masking this field where the traces are made, if it may be judged",
+    "off": "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY (or EVENT_ONLY, SPAN_AND_EVENT) in the "
+    "traced process, or unset OPENINFERENCE_HIDE_*: content capture is off",
+    "masked": "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and what else masks this field in the "
+    "traced process, if it may be judged",
     "truncated": "raise OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT and OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT in the traced process",
     "elsewhere": "give the logs beside the traces, as NAME.logs.jsonl",
+    "missing": "mend the path in the plan, or record the value there",
 }
+_FIELDS: tuple[Field, ...] = ("query", "context", "answer")
 HALVES = "the text holds halves of characters (lone surrogates, shown as U+FFFD): cut texts between characters"
 _WHOLE_ENDS = ".!?…。！？)]}>\"'”’»*`"
 _SHORTEST_LIMIT = 32
+
+
+def gap(field: Field, reason: Reason, remedy: str) -> Gap:
+    """What a field lacks; every gap says what to do about it.
+
+    >>> gap("answer", "no_answer", "trace the whole request").reason
+    'no_answer'
+    """
+    return Gap(field=field, reason=reason, remedy=remedy)
 
 
 def lost(field: Field, state: State, remedy: str = "") -> Gap:
@@ -39,7 +58,8 @@ def lost(field: Field, state: State, remedy: str = "") -> Gap:
     >>> lost("query", "masked").reason
     'masked'
     """
-    return Gap(field=field, reason=_REASONS.get(state, state), remedy=remedy or _REMEDIES.get(state, ""))
+    known: State = state if state in _REASONS else "off"
+    return gap(field, _REASONS[known], remedy or _REMEDIES[known])
 
 
 def length_limit(trace: Trace) -> int | None:
@@ -121,8 +141,22 @@ def nothing_asked(trace: Trace, read: Collection[int], names: Iterable[str]) -> 
     """
     unread = sorted({span.scope for at, span in enumerate(trace.spans) if span.scope and at not in read})
     heard = f" (of {', '.join(unread[:5])})" if unread else ""
-    reason = "no_request" if read else "not_instrumented"
+    reason: Reason = "no_request" if read else "not_instrumented"
     remedy = f"no span speaks of a request or a call to a model in {', '.join(names)}"
     if len(read) < len(trace.spans):
         remedy += f"; {len(trace.spans) - len(read)} spans{heard} speak another vocabulary or none"
-    return tuple(Gap(field=field, reason=reason, remedy=remedy) for field in ("query", "context", "answer"))
+        remedy += ": declare theirs under [conventions.NAME] in a plan"
+    else:
+        remedy += ": trace the whole request, its call to the model with it"
+    return tuple(gap(field, reason, remedy) for field in _FIELDS)
+
+
+def unreadable(*, growing: bool = False) -> tuple[Gap, ...]:
+    """The gaps of a trace that raised where it was read, or that may still grow.
+
+    >>> [g.reason for g in unreadable(growing=True)]
+    ['still_growing', 'still_growing', 'still_growing']
+    """
+    reason: Reason = "still_growing" if growing else "unreadable"
+    remedy = "run again when it has ended" if growing else "run --verbose on this trace, and report what it prints"
+    return tuple(gap(field, reason, remedy) for field in _FIELDS)

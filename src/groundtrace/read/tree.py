@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from groundtrace.model import Reading, Span, Trace
 
 _NEVER = 1 << 62
+_HELD = {"query": "query", "context": "documents", "answer": "output"}
+"""The part of a reading that holds a field of the record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,27 +103,44 @@ def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> lis
     A request is the outermost chain or agent that holds a generation (or that holds none although its tree has none
     either); generations outside of any make one request per tree, cut where each was given its own passages
     (`stands_alone`). What lies outside, as a retriever beside the agent, goes to its tree's next request.
+
+    A span that a user's own mapping tells the whole of is a request by itself, wherever it stands. What stands around
+    it is none then, and other generations of its tree are steps.
     """
-    owners = _owners(order)
+    whole = _whole(order)
+    stepped = {top.tree for top in whole.values()}
+    owners = _owners(order, whole)
     asked: dict[int, Request] = {}
     loose: dict[str, list[Seen]] = {}
     for seen in order:
         owner = owners.get(seen.place)
         if owner is not None:
             asked.setdefault(owner.place, Request(owner)).seen.append(seen)
-        elif seen.reading.role == "generation":
+        elif seen.reading.role == "generation" and seen.tree not in stepped:
             loose.setdefault(seen.tree, []).append(seen)
     found = list(asked.values())
     for calls in loose.values():
         found.extend(Request(None, group) for group in _groups(calls, stands_alone))
     found.sort(key=lambda r: r.seen[0].place)
     held = {s.place for request in found for s in request.seen}
-    _share(found, [s for s in order if s.place not in held])
+    spare = [s for s in order if s.place not in held]
+    _share(found, [s for s in spare if s.reading.role != "generation" or s.tree not in stepped])
     return found
 
 
-def _owners(order: Sequence[Seen]) -> dict[int, Seen]:
+def _whole(order: Sequence[Seen]) -> dict[int, Seen]:
+    """For each span inside one that a user's mapping tells the whole of, that span; the innermost where they nest."""
+    inside: dict[int, Seen] = {}
+    for seen in order:
+        above = seen if seen.reading.whole else seen.parent and inside.get(seen.parent.place)
+        if above is not None:
+            inside[seen.place] = above
+    return inside
+
+
+def _owners(order: Sequence[Seen], whole: Mapping[int, Seen]) -> dict[int, Seen]:
     """For each span inside a request, the span of that request."""
+    around = {above.place for top in {*whole.values()} for above in top.above()}
     outermost: dict[int, Seen] = {}
     for seen in order:
         above = outermost.get(seen.parent.place) if seen.parent is not None else None
@@ -131,11 +150,12 @@ def _owners(order: Sequence[Seen]) -> dict[int, Seen]:
             outermost[seen.place] = seen
     generating = {s.tree for s in order if s.reading.role == "generation"}
     holding = {outermost[s.place].place for s in order if s.reading.role == "generation" and s.place in outermost}
-    return {
+    found = {
         place: top
         for place, top in outermost.items()
-        if top.place in holding or (top.tree not in generating and _speaks(top.reading))
+        if top.place not in around and (top.place in holding or (top.tree not in generating and _speaks(top.reading)))
     }
+    return {**found, **whole}
 
 
 def _speaks(reading: Reading) -> bool:
@@ -173,15 +193,20 @@ def _share(found: list[Request], rest: Iterable[Seen]) -> None:
 def merged(readings: Sequence[Reading]) -> Reading:
     """One reading of a span that speaks several vocabularies: the first to know a thing is believed.
 
+    What a user's own mapping speaks for is never filled from another one, also where it finds nothing.
+
     >>> merged([Reading("other", session="s"), Reading("tool", user="u")]).role
     'tool'
     """
     best, *rest = sorted(readings, key=lambda r: r.role == "other")
+    kept = {"role", "content", "remedy"} | {_HELD[name] for name in best.declared}
+    if best.declared:
+        kept |= {"record", "declared", "kind", "key_facts"}
     missing = {
         name: value
         for other in reversed(rest)
         for name in Reading.__dataclass_fields__
-        if name not in {"role", "content", "remedy"} and not getattr(best, name) and (value := getattr(other, name))
+        if name not in kept and not getattr(best, name) and (value := getattr(other, name))
     }
     full = replace(best, **missing) if missing else best
     if full.content == "off" and (full.messages or full.output is not None):

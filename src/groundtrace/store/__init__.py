@@ -1,0 +1,323 @@
+"""The memory that outlives the run: records, replies, cards, writes, leases, cursors and runs in a database.
+
+    with open_store() as store:                       # a SQLite file in the platform's data directory
+    with open_store("runs/today.db") as store:        # a SQLite file
+    with open_store("postgresql://me@db/scores"):     # PostgreSQL, with the extra `postgres`
+
+Whatever was told is there after the process is killed at any point: outside `batch` when the call returns, inside at
+its end or with the next intent. Threads and processes may share a store.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from sqlalchemy import bindparam, delete, func, insert, select, true, update
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import sqlite as lite
+
+from groundtrace.model import Record
+from groundtrace.store import rows, textless
+from groundtrace.store.address import address_of
+from groundtrace.store.database import Database
+from groundtrace.store.leases import Leases, dead, owner
+from groundtrace.store.schema import prepare
+from groundtrace.store.tables import cards, cursors, outbox, receipts, records, replies, runs
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sqlalchemy import Insert, Table
+
+    from groundtrace.model import Attempt, Intent, Receipt, Reply, Run, RunState, Scorecard
+
+__all__ = ["Store", "open_store", "owner"]
+
+_CONFIRMED = ("written", "unchanged", "kept")
+
+_SAID = [
+    *(replies.c.text, replies.c.model, replies.c.attempt, replies.c.fault, replies.c.flags, replies.c.cached),
+    *(replies.c.input, replies.c.output, replies.c.cache_read),
+    *(replies.c.cost, replies.c.latency, replies.c.temperature),
+]
+_REPLY = (
+    select(*_SAID)
+    .where(replies.c.digest == bindparam("digest"), replies.c.judge == bindparam("judge"), replies.c.usable == true())
+    .order_by(replies.c.seq.desc())
+    .limit(1)
+)
+_ATTEMPTS = (
+    select(*_SAID, replies.c.slot, replies.c.faults)
+    .where(replies.c.card_id == bindparam("card_id"))
+    .order_by(replies.c.seq)
+)
+_HISTORY = select(cards.c.body).where(cards.c.id == bindparam("id")).order_by(cards.c.seq)
+_NEWEST = select(cards.c.body, cards.c.basis).where(cards.c.id == bindparam("id")).order_by(cards.c.seq.desc()).limit(1)
+_RENEW_CARD = (
+    update(cards)
+    .where(
+        cards.c.seq == select(func.max(cards.c.seq)).where(cards.c.id == bindparam("of")).scalar_subquery(),
+        cards.c.content_hash == bindparam("hash"),
+        cards.c.basis == bindparam("from_basis"),
+    )
+    .values(body=bindparam("new_body"), time=bindparam("at"), run=bindparam("in_run"))
+)
+_WAITING = select(outbox.c.content_hash).where(
+    outbox.c.sink == bindparam("sink"), outbox.c.feedback_id == bindparam("feedback_id")
+)
+_STANDING = select(receipts).where(
+    receipts.c.sink == bindparam("sink"),
+    receipts.c.feedback_id == bindparam("feedback_id"),
+    receipts.c.content_hash == bindparam("content_hash"),
+    receipts.c.standing == true(),
+)
+_DROP_INTENT = delete(outbox).where(
+    outbox.c.sink == bindparam("of_sink"),
+    outbox.c.feedback_id == bindparam("of_id"),
+    outbox.c.content_hash == bindparam("of"),
+)
+
+
+def open_store(where: str | Path | None = None, *, keep_text: bool = True, patience: float = 30.0) -> Store:
+    """Open the memory that outlives the run, making it where there is none.
+
+    `where` is a path or a database URL; None is `store.db` in the platform's data directory. With `keep_text=False`
+    answers, passages, quotes, rationales and replies are kept out of it: nothing can then be taken from there instead
+    of asking a judge. `patience` is how many seconds to wait for others. PlanError where it can't be one.
+    """
+    database = Database(address_of(where), patience)
+    try:
+        prepare(database)
+    except BaseException:
+        database.close()
+        raise
+    database.opened()
+    return Store(database, keep_text=keep_text)
+
+
+class Store:
+    """A Memory in a database; see `open_store`. `clock` is monotonic, in seconds, and times leases."""
+
+    def __init__(self, database: Database, *, keep_text: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._keep_text = keep_text
+        self._leases = Leases(database, clock)
+        self._run = ""
+
+    def __repr__(self) -> str:
+        return f"<Store {self._database.where.shown}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database; what was told is there."""
+        self._database.close()
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Keep what this thread tells inside as one: quicker, and durable at the end or with the next intent.
+
+        Writers of other threads and processes wait from the first write in it until then: hold nothing slow in it.
+        """
+        return self._database.batch()
+
+    # --- what was asked and answered ----------------------------------------------------------------------------
+
+    def reply(self, judge: str, digest: str) -> Reply | None:
+        """An accepted reply of this judge to an equal question, or None."""
+        with self._database.reading() as connection:
+            row = connection.execute(_REPLY, {"digest": digest, "judge": judge}).first()
+        return rows.reply_of(row) if row else None
+
+    def keep_reply(
+        self, judge: str, digest: str, reply: Reply, faults: tuple[str, ...], *, card_id: str = "", slot: str = ""
+    ) -> None:
+        """Keep a reply before it is used, with the faults the gate found in it and the card it is for."""
+        row = rows.reply_row(reply, faults, keep_text=self._keep_text) | self._made()
+        row |= {"judge": judge, "digest": digest, "card_id": card_id, "slot": slot}
+        with self._database.writing() as connection:
+            connection.execute(_adding(replies), row)
+
+    def attempts(self, card_id: str) -> tuple[Attempt, ...]:
+        """Every reply that was kept for a card, in the order they came."""
+        with self._database.reading() as connection:
+            told = tuple(map(rows.attempt_of, connection.execute(_ATTEMPTS, {"card_id": card_id})))
+        return told or tuple(attempt for card in self.history(card_id) for attempt in card.attempts)
+
+    # --- what was read and concluded ----------------------------------------------------------------------------
+
+    def keep_record(self, record: Record) -> None:
+        """Keep a record, so that its cards can be looked at with what they were made from; not without texts."""
+        if self._keep_text:
+            with self._database.writing() as connection:
+                connection.execute(self._replacing(records), rows.record_row(record) | self._made())
+
+    def record(self, card: Scorecard) -> Record | None:
+        """The record a card was made from, as it was last kept, or None."""
+        asked = select(records.c.body).where(records.c.key == rows.record_key(card.ref, card.record_id))
+        with self._database.reading() as connection:
+            text = connection.execute(asked).scalar()
+        return None if text is None else rows.value(Record, text)
+
+    def card(self, card_id: str) -> Scorecard | None:
+        """The newest version of a card, or None."""
+        with self._database.reading() as connection:
+            row = connection.execute(_NEWEST, {"id": card_id}).first()
+        return rows.card_of(row.body) if row else None
+
+    def keep_card(self, card: Scorecard) -> None:
+        """Keep a card as its newest version; one of equal content and basis takes its place, others stay."""
+        row = rows.card_row(card, keep_text=self._keep_text) | self._made(card.batch_id)
+        same = {"of": row["id"], "hash": row["content_hash"], "from_basis": row["basis"]}
+        same |= {"new_body": row["body"], "at": row["time"], "in_run": row["run"]}
+        with self._database.writing() as connection:
+            if connection.execute(_RENEW_CARD, same).rowcount == 0:
+                connection.execute(_adding(cards), row)
+
+    def settled(self, card_id: str, basis: str) -> Scorecard | None:
+        """The newest version of a card, if it was made from this very basis and has its texts."""
+        with self._database.reading() as connection:
+            row = connection.execute(_NEWEST, {"id": card_id}).first()
+        if row is None or not basis or row.basis != basis:
+            return None
+        card = rows.card_of(row.body)
+        return None if card.emptied else card
+
+    def history(self, card_id: str) -> tuple[Scorecard, ...]:
+        """Every version of a card, oldest first."""
+        with self._database.reading() as connection:
+            told = connection.execute(_HISTORY, {"id": card_id}).scalars().all()
+        return tuple(map(rows.card_of, told))
+
+    # --- what was written ---------------------------------------------------------------------------------------
+
+    def intend(self, intent: Intent) -> Receipt | None:
+        """Note a write before it goes out; the receipt of an equal earlier one that still stands, or None."""
+        place = {"sink": intent.sink, "feedback_id": intent.feedback_id}
+        content = intent.content_hash
+        with self._database.writing(at_once=True) as connection:
+            waiting = connection.execute(_WAITING, place).scalars().all()
+            known = connection.execute(_STANDING, place | {"content_hash": content}).first()
+            if known is not None and not set(waiting) - {content}:
+                return rows.receipt_of(known)
+            if waiting:  # noted anew, it is younger than all that waits
+                connection.execute(_DROP_INTENT, {"of_sink": intent.sink, "of_id": intent.feedback_id, "of": content})
+            connection.execute(_adding(outbox), intent.model_dump() | self._made())
+        return None
+
+    def keep_receipt(self, receipt: Receipt) -> None:
+        """Note what became of a write; one that is unconfirmed or failed stays in the outbox.
+
+        What is written now stands alone: earlier receipts of the place, and older writes to it, are over.
+        """
+        if receipt.feedback_id is None or receipt.content_hash is None:
+            return
+        reason = receipt.reason
+        if reason is not None and not self._keep_text:
+            reason = textless.masked(reason)
+        place = (outbox.c.sink == receipt.sink, outbox.c.feedback_id == receipt.feedback_id)
+        this = (*place, outbox.c.content_hash == receipt.content_hash)
+        with self._database.writing() as connection:
+            if receipt.state not in _CONFIRMED:
+                connection.execute(update(outbox).where(*this).values(state=receipt.state, reason=reason))
+                return
+            if receipt.state != "kept":
+                youngest = select(outbox.c.seq).where(*this).scalar_subquery()
+                connection.execute(delete(outbox).where(*place, outbox.c.seq < youngest))
+                earlier = (receipts.c.sink == receipt.sink, receipts.c.feedback_id == receipt.feedback_id)
+                connection.execute(update(receipts).where(*earlier).values(standing=False))
+            connection.execute(delete(outbox).where(*this))
+            row = receipt.model_dump() | self._made() | {"reason": reason, "standing": True}
+            connection.execute(self._replacing(receipts), row)
+
+    def outbox(self) -> Iterable[Intent]:
+        """The writes that were noted and never confirmed, oldest first."""
+        with self._database.reading() as connection:
+            return tuple(map(rows.intent_of, connection.execute(select(outbox).order_by(outbox.c.seq))))
+
+    # --- who works on what, and how far -------------------------------------------------------------------------
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        """Take a piece of work for a while, or for longer; False where another owner holds it.
+
+        Where the owner is what `groundtrace.store.owner` gives, its death on this machine ends the lease at once.
+        """
+        return self._leases.take(key, owner, seconds)
+
+    def release(self, key: str, owner: str) -> None:
+        """Give a piece of work back; only its owner can."""
+        self._leases.release(key, owner)
+
+    def cursor(self, source: str) -> str | None:
+        """How far a source was read."""
+        with self._database.reading() as connection:
+            return connection.execute(select(cursors.c.value).where(cursors.c.source == source)).scalar()
+
+    def move_cursor(self, source: str, value: str) -> None:
+        """Note how far a source was read."""
+        with self._database.writing() as connection:
+            connection.execute(self._replacing(cursors), {"source": source, "value": value, "time": rows.now()})
+
+    # --- runs ---------------------------------------------------------------------------------------------------
+
+    def start_run(self, run_id: str, plan_json: str) -> None:
+        """Note that a run begins, or goes on; what is kept from now on is its work."""
+        self._run = run_id
+        with self._database.writing() as connection:
+            known = connection.execute(select(runs.c.started).where(runs.c.id == run_id).with_for_update()).scalar()
+            connection.execute(delete(runs).where(runs.c.id == run_id))
+            row = {"id": run_id, "owner": owner(run_id), "state": "running", "started": known or rows.now()}
+            row |= {"ended": "", "plan": self._database.where.scrub(plan_json), "report": ""}
+            connection.execute(_adding(runs), row)
+
+    def end_run(self, run_id: str, state: RunState, report_json: str = "") -> None:
+        """Note how a run ended."""
+        report = self._database.where.scrub(report_json if self._keep_text else textless.report(report_json))
+        ended = update(runs).where(runs.c.id == run_id).values(state=state, ended=rows.now(), report=report)
+        with self._database.writing() as connection:
+            connection.execute(ended)
+
+    def last_run(self, state: RunState | None = None) -> Run | None:
+        """The run that began or went on last, of those in this state if one is named.
+
+        One that says it is running, in a process of this machine that is gone, is told as interrupted.
+        """
+        asked = select(runs).order_by(runs.c.seq.desc())
+        if state:
+            asked = asked.where(runs.c.state.in_({state, "running"} if state == "interrupted" else {state}))
+        with self._database.reading() as connection:
+            for row in connection.execute(asked):
+                truly = "interrupted" if row.state == "running" and dead(row.owner) else row.state
+                if state in (None, truly):
+                    return rows.run_of(row, truly)
+        return None
+
+    # --- how ----------------------------------------------------------------------------------------------------
+
+    def _made(self, run: str = "") -> dict[str, str]:
+        return {"time": rows.now(), "run": self._run or run}
+
+    def _replacing(self, table: Table) -> Insert:
+        return _replacing(table, sqlite=self._database.sqlite)
+
+
+@functools.cache
+def _adding(table: Table) -> Insert:
+    return insert(table).inline()
+
+
+@functools.cache
+def _replacing(table: Table, *, sqlite: bool) -> Insert:
+    """A row that takes the place of the one with its key."""
+    made = lite.insert(table) if sqlite else postgresql.insert(table)
+    keys = [column.name for column in table.primary_key]
+    rest = {column.name: made.excluded[column.name] for column in table.columns if not column.primary_key}
+    return made.on_conflict_do_update(index_elements=keys, set_=rest)

@@ -1,0 +1,194 @@
+"""One database: connections, and write transactions that threads and processes take in turn.
+
+On SQLite (WAL) readers never wait and writers queue: threads of this process for a lock, processes for the database's
+own, at most `patience` seconds. A commit outlives the process; after a power cut the last moments may be missing, the
+file is whole, and what is missing is done again. On PostgreSQL a commit outlives both.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from groundtrace.errors import PlanError, PlatformError
+from groundtrace.store.trouble import trouble
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+    from groundtrace.errors import GroundtraceError
+    from groundtrace.store.address import Address
+
+_PRAGMAS = ("synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -64000", "journal_size_limit = 67108864")
+
+
+class _Batch(threading.local):
+    """What one thread has told and not committed; `broken` is the trouble that undid it."""
+
+    depth = 0
+    connection: Connection | None = None
+    broken: GroundtraceError | None = None
+
+
+class Database:
+    """An open database; `sqlite` tells the two kinds apart."""
+
+    def __init__(self, where: Address, patience: float) -> None:
+        self.where = where
+        self.sqlite = where.path is not None
+        self._patience = patience
+        self._opening = True
+        self._forget()
+        self._engine = self._connect()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._writer = threading.Lock()
+        self._batch = _Batch()
+
+    def _connect(self) -> Engine:
+        waits = {"timeout": self._patience} if self.sqlite else {"connect_timeout": max(2, int(self._patience))}
+        try:
+            engine = create_engine(
+                self.where.url,
+                hide_parameters=True,
+                pool_size=8,
+                max_overflow=56,
+                pool_pre_ping=not self.sqlite,
+                connect_args=waits,
+            )
+        except ImportError:
+            hint = "pip install 'groundtrace[postgres]'"
+            raise PlanError("store", self.where.shown, "needs psycopg, which is not installed", hint=hint) from None
+        if self.sqlite:
+            event.listen(engine, "connect", _settle)
+            event.listen(engine, "begin", _take_turn)
+        return engine
+
+    def opened(self) -> None:
+        """From here on trouble is the platform's, not the plan's."""
+        self._opening = False
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        with self._told():
+            self._engine.dispose()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Nothing of SQL reaches a user."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise trouble(error, self.where, opening=self._opening) from None
+
+    def _own(self) -> _Batch:
+        """This thread's batch; a process forked from the one that opened the store starts with none."""
+        if self._process != os.getpid():
+            self._forget()
+            self._engine.dispose(close=False)
+        if self._batch.broken:
+            raise self._batch.broken
+        return self._batch
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to look things up; inside a batch it sees what the batch told."""
+        batch = self._own()
+        with self._told():
+            if batch.connection is not None:
+                yield batch.connection
+            else:
+                with self._engine.connect() as connection:
+                    yield connection
+
+    @contextmanager
+    def writing(self, *, at_once: bool = False) -> Iterator[Connection]:
+        """A connection in a write transaction, committed at the end; in a batch with the batch, unless `at_once`."""
+        batch = self._own()
+        whole = batch.depth == 0
+        try:
+            with self._told():
+                yield batch.connection or self._open(batch)
+                if whole or at_once:
+                    self._end(batch, commit=True)
+        except BaseException as error:
+            self._end(batch, commit=False)
+            if not whole:
+                batch.broken = error if isinstance(error, PlanError | PlatformError) else self._undone()
+            raise
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Group this thread's writes; committed however the block ends, for what was told is true all the same."""
+        batch = self._own()
+        batch.depth += 1
+        try:
+            yield
+        except BaseException:
+            self._leave(batch)
+            raise
+        broken = self._leave(batch)
+        if broken:
+            raise broken
+
+    def _leave(self, batch: _Batch) -> GroundtraceError | None:
+        """Commit a batch at its end, and say what broke it."""
+        batch.depth -= 1
+        if batch.depth:
+            return None
+        broken, batch.broken = batch.broken, None
+        with self._told():
+            self._end(batch, commit=True)
+        return broken
+
+    def _undone(self) -> PlatformError:
+        return PlatformError(f"what was told to the store {self.where.shown} was undone by an error in between")
+
+    def _open(self, batch: _Batch) -> Connection:
+        """Begin this thread's transaction, in its turn."""
+        if self.sqlite and not self._writer.acquire(timeout=self._patience):
+            raise PlatformError(f"the store {self.where.shown} is held by another thread of this process")
+        try:
+            connection = self._engine.connect().execution_options(writing=True)
+        except BaseException:
+            if self.sqlite:
+                self._writer.release()
+            raise
+        batch.connection = connection
+        connection.begin()
+        return connection
+
+    def _end(self, batch: _Batch, *, commit: bool) -> None:
+        """End this thread's transaction, if one is open; whatever happens, its connection and turn are given back."""
+        connection, batch.connection = batch.connection, None
+        if connection is None:
+            return
+        try:
+            if commit:
+                connection.commit()
+        finally:
+            try:
+                connection.close()
+            finally:
+                if self.sqlite:
+                    self._writer.release()
+
+
+def _settle(connection: Any, _: object) -> None:
+    """A new connection of SQLite: transactions are begun by us, so that a writer says so at its start."""
+    connection.isolation_level = None
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _take_turn(connection: Connection) -> None:
+    """A writer takes its turn at once; one that reads first and writes later could never get it."""
+    if connection.get_execution_options().get("writing"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

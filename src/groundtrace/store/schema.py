@@ -1,0 +1,93 @@
+"""The version of the tables: a new store is made, an older one is brought forward, a newer one is left alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from sqlalchemy import create_engine, insert, inspect, select, text, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from groundtrace.errors import PlanError
+from groundtrace.store.tables import meta, metadata
+from groundtrace.store.trouble import ANEW, trouble
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from groundtrace.store.address import Address
+    from groundtrace.store.database import Database
+
+Step: TypeAlias = "Callable[[Connection], None]"
+
+VERSION = 1
+"""The tables as `tables.py` has them."""
+
+STEPS: Mapping[int, Step] = MappingProxyType({})
+"""What brings a store from version n - 1 to n, by n. A step is never changed once it was released."""
+
+_LOCK = 6010031
+"""Any number, always the same: who makes or changes the tables holds it."""
+
+
+def prepare(database: Database, version: int = VERSION, steps: Mapping[int, Step] = STEPS) -> None:
+    """Make the tables, or bring them forward step by step, all or nothing; PlanError where that can't be."""
+    where = database.where
+    if where.path and where.path.exists() and where.path.stat().st_size:
+        _look(where, version)
+    if database.sqlite:
+        with database.reading() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    with database.reading() as connection:
+        if _found(connection, where, version) == version:
+            return
+    with database.writing() as connection:
+        if not database.sqlite:
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+        found = _found(connection, where, version)
+        if found == 0:
+            metadata.create_all(connection)
+            connection.execute(insert(meta).values(key="schema", value=str(version)))
+        for number in range(found + 1, version + 1) if found else ():
+            steps[number](connection)
+            connection.execute(update(meta).where(meta.c.key == "schema").values(value=str(number)))
+
+
+def _look(where: Address, version: int) -> None:
+    """Refuse what is no store of ours before a byte of it can change."""
+    path = where.path or Path()
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, uri=True), poolclass=NullPool)
+    try:
+        with engine.connect() as connection:
+            _found(connection, where, version)
+    except SQLAlchemyError as error:
+        raise trouble(error, where, opening=True) from None
+    finally:
+        engine.dispose()
+
+
+def _found(connection: Connection, where: Address, version: int) -> int:
+    """The version of the tables that are there, 0 where none are; PlanError where it is not ours to use."""
+    names = set(inspect(connection).get_table_names())
+    if meta.name not in names:
+        if where.path and names:
+            raise PlanError(
+                "store", where.shown, "is a SQLite file of something else", hint="name another file; it was left as is"
+            )
+        return 0
+    told = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
+    if told is None or not told.isdecimal():
+        raise PlanError("store", where.shown, "does not say the version of its tables", hint=ANEW)
+    if int(told) > version:
+        raise PlanError(
+            "store",
+            where.shown,
+            f"has tables of version {told}, and this groundtrace knows them up to version {version}",
+            hint="update it (pip install -U groundtrace) or name another store; it was left as it is",
+        )
+    return int(told)

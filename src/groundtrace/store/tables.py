@@ -1,0 +1,197 @@
+"""The tables of the store, the same on SQLite and PostgreSQL; all named `groundtrace_...`, so a database may be shared.
+
+Rows are ordered by `seq`, which only grows, never by a clock; `time` is there for people.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, Text, TypeDecorator, true
+
+if TYPE_CHECKING:
+    from sqlalchemy import Dialect
+
+ESCAPED = "\x01"
+"""Begins a text that a database would refuse as it is (a lone surrogate, a NUL) and that is kept as JSON."""
+
+
+def plain(text: str) -> str:
+    r"""The text as any database takes it; `said` gives it back.
+
+    >>> plain("21:40"), plain("a\0b"), said(plain("a\0b")) == "a\0b"
+    ('21:40', '\x01"a\\u0000b"', True)
+    """
+    if "\0" not in text and not text.startswith(ESCAPED):
+        if text.isascii():
+            return text
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return ESCAPED + json.dumps(text)
+        return text
+    return ESCAPED + json.dumps(text)
+
+
+def said(text: str) -> str:
+    """The text as it was before `plain`."""
+    return str(json.loads(text[1:])) if text.startswith(ESCAPED) else text
+
+
+class Said(TypeDecorator[str]):
+    """Other people's text, whatever it holds."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - the same on all
+        """On the way in."""
+        return None if value is None else plain(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - same
+        """On the way out."""
+        return None if value is None else said(value)
+
+
+metadata = MetaData()
+
+
+def _seq() -> Column[int]:
+    """Grows with every row and is never given twice."""
+    return Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
+
+
+def _text(name: str, *, key: bool = False) -> Column[str]:
+    return Column(name, Said, nullable=False, primary_key=key)
+
+
+def _made() -> tuple[Column[str], Column[str]]:
+    """When, and in which run."""
+    return _text("time"), _text("run")
+
+
+meta = Table("groundtrace_meta", metadata, _text("key", key=True), _text("value"))
+
+records = Table(
+    "groundtrace_records",
+    metadata,
+    _text("key", key=True),
+    _text("id"),
+    _text("platform"),
+    _text("trace_id"),
+    *_made(),
+    _text("body"),
+)
+
+replies = Table(
+    "groundtrace_replies",
+    metadata,
+    _seq(),
+    _text("judge"),
+    _text("digest"),
+    _text("card_id"),
+    _text("slot"),
+    Column("attempt", Integer, nullable=False),
+    _text("model"),
+    _text("text"),
+    _text("faults"),
+    Column("fault", Said),
+    _text("flags"),
+    Column("input", BigInteger),
+    Column("output", BigInteger),
+    Column("cache_read", BigInteger),
+    Column("cost", Float),
+    Column("latency", Float),
+    Column("temperature", Float),
+    Column("cached", Boolean, nullable=False),
+    Column("usable", Boolean, nullable=False),
+    *_made(),
+    sqlite_autoincrement=True,
+)
+Index(
+    "groundtrace_replies_known",
+    replies.c.digest,
+    replies.c.judge,
+    sqlite_where=replies.c.usable == true(),
+    postgresql_where=replies.c.usable == true(),
+)
+Index("groundtrace_replies_card", replies.c.card_id)
+
+cards = Table(
+    "groundtrace_cards",
+    metadata,
+    _seq(),
+    _text("id"),
+    _text("record_id"),
+    _text("rubric"),
+    _text("version"),
+    _text("judge"),
+    _text("judge_kind"),
+    _text("status"),
+    _text("content_hash"),
+    _text("basis"),
+    *_made(),
+    _text("body"),
+    sqlite_autoincrement=True,
+)
+Index("groundtrace_cards_newest", cards.c.id, cards.c.seq)
+Index("groundtrace_cards_run", cards.c.run)
+
+outbox = Table(
+    "groundtrace_outbox",
+    metadata,
+    _seq(),
+    _text("sink"),
+    _text("card_id"),
+    _text("score"),
+    _text("feedback_id"),
+    _text("content_hash"),
+    Column("state", Said),
+    Column("reason", Said),
+    *_made(),
+    sqlite_autoincrement=True,
+)
+Index("groundtrace_outbox_place", outbox.c.sink, outbox.c.feedback_id, outbox.c.content_hash, unique=True)
+
+receipts = Table(
+    "groundtrace_receipts",
+    metadata,
+    _text("sink", key=True),
+    _text("feedback_id", key=True),
+    _text("content_hash", key=True),
+    _text("card_id"),
+    _text("score"),
+    _text("state"),
+    Column("reason", Said),
+    Column("standing", Boolean, nullable=False),
+    *_made(),
+)
+Index("groundtrace_receipts_card", receipts.c.card_id)
+
+leases = Table(
+    "groundtrace_leases",
+    metadata,
+    _text("key", key=True),
+    _text("owner"),
+    Column("turn", BigInteger, nullable=False),
+    Column("seconds", Float(53), nullable=False),
+    Column("until", Float(53), nullable=False),
+)
+
+cursors = Table("groundtrace_cursors", metadata, _text("source", key=True), _text("value"), _text("time"))
+
+runs = Table(
+    "groundtrace_runs",
+    metadata,
+    _seq(),
+    _text("id"),
+    _text("owner"),
+    _text("state"),
+    _text("started"),
+    _text("ended"),
+    _text("plan"),
+    _text("report"),
+    sqlite_autoincrement=True,
+)
+Index("groundtrace_runs_id", runs.c.id, unique=True)

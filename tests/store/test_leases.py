@@ -1,0 +1,166 @@
+"""A lease has one owner, whatever dies and whatever the clocks do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from groundtrace.model import Run
+from groundtrace.store import Store, owner
+from groundtrace.store.address import address_of
+from groundtrace.store.database import Database
+from groundtrace.store.leases import Leases, dead
+from groundtrace.store.schema import prepare
+from nursery import Nursery, lines
+
+
+class Clock:
+    """Says what it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def leases() -> Iterator[Callable[[str, Clock], Leases]]:
+    """The leases of a process with a clock of its own."""
+    made: list[Database] = []
+
+    def open_(where: str, clock: Clock) -> Leases:
+        made.append(Database(address_of(where), 5))
+        prepare(made[-1])
+        return Leases(made[-1], clock)
+
+    yield open_
+    for database in made:
+        database.close()
+
+
+def state_of(run: Run | None) -> tuple[str, str] | None:
+    """Which run, and in which state."""
+    return None if run is None else (run.id, run.state)
+
+
+Book: TypeAlias = Callable[[str, Clock], Leases]
+
+
+def test_of_many_processes_one_gets_each_lease(where: str, nursery: Nursery, tmp_path: Path) -> None:
+    """No work is done twice, none is left."""
+    logs = [tmp_path / f"log-{n}" for n in range(6)]
+    for log in logs:
+        nursery.start("race", where, log, keys=40)
+    told = [line for log in logs for line in lines(log, until="done") if line != "done"]
+    assert sorted(told, key=int) == [str(n) for n in range(40)]
+
+
+def test_the_lease_of_a_killed_process_is_free_at_once(where: str, nursery: Nursery, tmp_path: Path) -> None:
+    """And not a moment before."""
+    first = nursery.start("lease", where, tmp_path / "first", key="work", stay=True)
+    lines(tmp_path / "first", until="taken")
+    nursery.start("lease", where, tmp_path / "second", key="work", stay=False)
+    assert lines(tmp_path / "second", until="done") == ["refused", "done"]
+    nursery.kill(first)
+    nursery.start("lease", where, tmp_path / "third", key="work", stay=False)
+    assert lines(tmp_path / "third", until="done") == ["taken", "done"]
+
+
+def test_a_killed_run_is_told_as_interrupted(
+    where: str, nursery: Nursery, tmp_path: Path, opened: Callable[..., Store]
+) -> None:
+    """It had no time to say so itself."""
+    child = nursery.start("lease", where, tmp_path / "log", key="work", stay=True)
+    lines(tmp_path / "log", until="taken")
+    store = opened(where)
+    assert store.last_run("interrupted") is None
+    assert state_of(store.last_run("running")) == ("leasing", "running")
+    nursery.kill(child)
+    assert state_of(store.last_run("interrupted")) == ("leasing", "interrupted")
+    assert store.last_run("running") is None
+
+
+def test_only_a_process_of_this_boot_can_be_seen_to_be_dead() -> None:
+    """Of others nobody knows, so their leases run their time."""
+    host, boot, _, run = owner("a:run").split(":", 3)
+    assert run == "a:run"
+    assert not dead(owner("run"))
+    assert dead(f"{host}:{boot}:{os.getpid()}.1:run"), "the process id was given to another since"
+    assert not dead(f"elsewhere:{boot}:999999.1:run")
+    assert not dead(f"{host}:another-boot:999999.1:run")
+    assert not any(dead(name) for name in ("", "me", "a:b:c:d", f"{host}:{boot}:x:run", f"{host}:{boot}:{'9' * 50}:r"))
+
+
+def test_on_sqlite_a_lease_ends_by_the_clock_of_the_machine(leases: Book, tmp_path: Path) -> None:
+    """Renewing it makes it last longer; a reboot, after which the clock starts anew, ends it."""
+    clock = Clock()
+    book = leases(str(tmp_path / "store.db"), clock)
+    assert book.take("work", "a", 10)
+    clock.now += 9
+    assert book.take("work", "a", 10)
+    clock.now += 9
+    assert not book.take("work", "b", 10)
+    clock.now += 1.1
+    assert book.take("work", "b", 10)
+    assert not book.take("work", "a", 10)
+    clock.now = 5.0
+    assert book.take("work", "a", 10)
+
+
+def test_on_postgresql_a_lease_ends_when_it_was_seen_unrenewed(leases: Book, schema: str) -> None:
+    """By the clock of who waits; the clock of the server may go as it likes."""
+    mine, yours = Clock(), Clock()
+    a, b = leases(schema, mine), leases(schema, yours)
+    assert a.take("work", "a", 10)
+    assert not b.take("work", "b", 10)
+    yours.now += 9
+    assert a.take("work", "a", 10)
+    yours.now += 2
+    assert not b.take("work", "b", 10), "it was renewed in between"
+    yours.now += 9.9
+    assert not b.take("work", "b", 10)
+    yours.now += 0.2
+    assert b.take("work", "b", 10)
+    assert not a.take("work", "a", 10)
+
+
+@pytest.mark.parametrize(("hours", "given"), [(-2, False), (0.9, False), (1.1, True)])
+def test_a_step_of_the_servers_clock_makes_no_second_owner(
+    leases: Book, schema: str, hours: float, *, given: bool
+) -> None:
+    """Back by any step, forth by less than an hour; a worker of long ago waits no longer than that."""
+    import psycopg
+
+    clock = Clock()
+    book = leases(schema, clock)
+    assert book.take("work", "a", 10)
+    with psycopg.connect(schema.replace("+psycopg", "")) as connection:
+        connection.execute("UPDATE groundtrace_leases SET until = until - %s", [hours * 3600 + 10])
+    assert book.take("work", "b", 10) is given
+
+
+def test_the_wall_clock_plays_no_part(
+    where: str, opened: Callable[..., Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set back by a year, it gives no lease to a second owner and puts nothing out of order."""
+    import time
+
+    from groundtrace.testing import sample_card
+
+    store = opened(where)
+    assert store.lease("work", "a", 60)
+    store.keep_card(sample_card())
+    really = time.time
+    monkeypatch.setattr(time, "time", lambda: really() - 365 * 86400)
+    monkeypatch.setattr("groundtrace.store.rows.now", lambda: "2001-01-01T00:00:00+00:00")
+    assert not store.lease("work", "b", 60)
+    store.keep_card(sample_card(version="2"))
+    assert (store.card(sample_card().id) or sample_card()).version == "2"
+    store.start_run("later", "{}")
+    store.start_run("latest", "{}")
+    assert state_of(store.last_run()) == ("latest", "running")
