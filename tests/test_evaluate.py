@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.errors import InvalidVerdict
+from groundtrace.errors import InvalidVerdict, PlanError
 from groundtrace.evaluate import evaluate, parse
 from groundtrace.memory import InMemory
 from groundtrace.model import Case, Finding, Kind, Record, Reply, Score, Scorecard
 from groundtrace.ports import Again
 from groundtrace.rubrics import law
-from groundtrace.testing import ScriptedJudge, sample_record
+from groundtrace.testing import HOSTILE_TEXTS, ScriptedJudge, sample_record
 
 
 class Rating(law.Verdict):
@@ -167,6 +167,49 @@ def test_equal_questions_are_asked_once_with_a_memory() -> None:
     assert sorted(c.content_hash for c in again) == sorted(c.content_hash for c in first)
 
 
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_hostile_text_costs_no_card(text: str) -> None:
+    """Whatever the fields hold, with a memory or without."""
+    rec = sample_record(text, (text, "x"), query=text, slices={"k": text})
+    for memory in (None, InMemory()):
+        (card,) = evaluate([rec], [EveryWord()], ScriptedJudge({"score": 4}), memory=memory)
+        assert card.status in ("scored", "unscored")
+
+
+@pytest.mark.parametrize(
+    ("records", "rubrics", "judge", "said"),
+    [
+        (sample_record(), [EveryWord()], ScriptedJudge("{}"), "give a list of records"),
+        (5, [EveryWord()], ScriptedJudge("{}"), "give a list of records"),
+        ([], EveryWord(), ScriptedJudge("{}"), "give a list of rubrics"),
+        ([], ["source_support"], ScriptedJudge("{}"), "give a list of rubrics"),
+        ([], [EveryWord()], "offline", "groundtrace.judge"),
+    ],
+)
+def test_the_wrong_thing_is_told_at_once(records: Any, rubrics: Any, judge: Any, said: str) -> None:
+    """Before anything is asked, and in words that help."""
+    with pytest.raises(PlanError, match=said):
+        evaluate(records, rubrics, judge)
+
+
+def test_an_unchanged_record_keeps_its_card() -> None:
+    """Nothing new can come of asking again; a failed judge, another judge or other content is asked."""
+    memory, judge = InMemory(), ScriptedJudge({"score": 4})
+    (first,) = evaluate(_records("a b"), [EveryWord()], judge, memory=memory)
+    memory.keep_card(first)
+    (again,) = evaluate(_records("a b"), [EveryWord()], ScriptedJudge("never asked"), memory=memory)
+    assert again.content_hash == first.content_hash
+    assert all(attempt.cached for attempt in again.attempts)
+    other = ScriptedJudge({"score": 2}, id="other")
+    (new,) = evaluate(_records("a b"), [EveryWord()], other, memory=memory)
+    assert new.scores[0].value == 2
+    down = ScriptedJudge(Reply("", "down", fault="timeout"), id="down")
+    (failed,) = evaluate(_records("a b"), [EveryWord()], down, memory=memory)
+    memory.keep_card(failed)
+    (up,) = evaluate(_records("a b"), [EveryWord()], ScriptedJudge({"score": 4}, id="down"), memory=memory)
+    assert up.status == "scored"
+
+
 def test_a_reply_mended_on_the_second_attempt_is_remembered() -> None:
     """The question is what is remembered, not the remark."""
     judge, memory = ScriptedJudge(lambda case: {"score": 4} if case.remark else {}), InMemory()
@@ -185,6 +228,14 @@ def test_a_card_may_send_its_record_on_to_another_rubric() -> None:
     assert sorted(c.rubric for c in both) == ["deeper", "every_word"]
     (flagged,) = [c for c in both if c.rubric == "every_word"]
     assert [r.reason for r in flagged.review] == ["red_flag"]
+
+
+def test_under_high_risk_a_red_flag_holds_the_card() -> None:
+    """A review that comes from the referral is one like any other."""
+    records = [sample_record("a").model_copy(update={"risk": "high"})]
+    deeper = EveryWord(name="deeper")
+    cards = list(evaluate(records, [EveryWord(("deeper",)), deeper], ScriptedJudge({"score": 2})))
+    assert {card.rubric: card.status for card in cards} == {"every_word": "pending_review", "deeper": "scored"}
 
 
 def test_two_records_of_one_id_do_not_mix() -> None:
@@ -244,13 +295,16 @@ def test_a_shuffled_stream_gives_the_same_cards(seed: int, places: int) -> None:
         ("", "no JSON object"),
         ("[1, 2]", "no JSON object"),
         ('[{"score": 4}]', "array"),
-        ('{"score": 4} {"score": 5}', "two JSON objects"),
-        ('{"score": 4}\n```json\n{"score": 5}\n```', "two JSON objects"),
+        ('{"score": 4} {"score": 5}', "more than one JSON object"),
+        ('{"score": 4}\n```json\n{"score": 5}\n```', "more than one JSON object"),
+        ('{"score": 4} {"score": 5', "more than one JSON object"),
+        ('{"verdict": {"score": 4}', "not valid JSON"),
+        ('{"score": 4}' + " " * 1_000_000, "characters"),
         ('{"score": 4', "not valid JSON"),
         ('{"score": NaN}', "NaN is no number"),
         ('{"score": Infinity}', "Infinity is no number"),
         ('{"score": 4, "score": 5}', "stands twice"),
-        ("{" * 100_000, "not valid JSON"),
+        ("{" * 100_000, "no JSON object"),
         ('{"a":' * 100_000, "not valid JSON"),
     ],
 )
@@ -261,7 +315,13 @@ def test_what_is_not_one_json_object_is_a_fault(text: str, fault: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['```json\n{"score": 4}\n```', 'My verdict:\n{"score": 4}\nThat is {all}.', '\ufeff {"score": 4} \n']
+    "text",
+    [
+        '```json\n{"score": 4}\n```',
+        'For the set {a, b} I find: {"score": 4}',
+        'My verdict:\n{"score": 4}\nThat is {all}.',
+        '\ufeff {"score": 4} \n',
+    ],
 )
 def test_a_fence_or_prose_around_it_is_allowed_and_noted(text: str) -> None:
     """One object is one object."""

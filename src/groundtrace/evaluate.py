@@ -12,7 +12,9 @@ The one place where a judge is called. A reply is text nobody believes until it 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,15 +23,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 
-from groundtrace.errors import InvalidVerdict
-from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard
+from groundtrace.errors import InvalidVerdict, PlanError
+from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, card_id
 
 if TYPE_CHECKING:
     from groundtrace.model import Reply
     from groundtrace.ports import Judge, Memory, Rubric
 
+_TRANSIENT = ("judge_failed", "judge_silent")
+"""Reasons that say nothing about the record: such a card is worth asking again."""
+
 _DRAIN = 256
 """Finished cards held back at most while the judge is looking for its next case."""
+
+_LONGEST_REPLY = 1_000_000
+"""Characters of a reply that are read at all."""
 
 _SHOWN = 120
 """Characters of a wrong value that are shown to the judge."""
@@ -52,11 +60,27 @@ def evaluate(
     A record gives none for a rubric that is not for its kind (one of kind "other", for any); what can't be judged
     gives an unscored card that says why. `referrals` are rubrics a card may send its record on to. Records are pulled
     as the judge has room, so a stream of any length is held a piece at a time. With a `memory`, equal questions are
-    asked of a judge once.
+    asked of a judge once. PlanError where something other than records, rubrics and a judge is given.
     """
-    hearing = _Hearing(
-        records, rubrics=rubrics, judge=judge, memory=memory, referrals=referrals or {}, batch_id=batch_id
+    _check(records, rubrics, judge)
+    return _evaluated(
+        _Hearing(records, rubrics=rubrics, judge=judge, memory=memory, referrals=referrals or {}, batch_id=batch_id)
     )
+
+
+def _check(records: object, rubrics: object, judge: object) -> None:
+    """Say at once what would otherwise fail deep inside: a name for a thing, one thing for several."""
+    if isinstance(records, (Record, str, Mapping)) or not isinstance(records, Iterable):
+        raise PlanError("records", type(records).__name__, "is no series of records", hint="give a list of records")
+    if isinstance(rubrics, str) or not isinstance(rubrics, Sequence) or not all(hasattr(r, "cases") for r in rubrics):
+        hint = 'give a list of rubrics, as in [groundtrace.rubric("source_support")]'
+        raise PlanError("rubrics", rubrics, "is no list of rubrics", hint=hint)
+    if not hasattr(judge, "hear"):
+        raise PlanError("judge", judge, "is no judge", hint='give a judge, as in groundtrace.judge("offline")')
+
+
+def _evaluated(hearing: _Hearing) -> Iterator[Scorecard]:
+    judge = hearing.judge
     while not hearing.over:
         for case, reply in judge.hear(hearing.cases(), hearing.again):
             hearing.answered(case, reply)
@@ -96,7 +120,7 @@ class _Hearing:
     ) -> None:
         self._records = iter(records)
         self._rubrics = rubrics
-        self._judge = judge
+        self.judge = judge
         self._memory = memory
         self._referrals = referrals
         self._batch_id = batch_id
@@ -125,12 +149,16 @@ class _Hearing:
 
     def _begin(self, record: Record, rubric: Rubric) -> Iterator[Case]:
         """Open a card and give its questions; one decided by rule or by memory alone is concluded here."""
+        settled = self._settled(record, rubric)
+        if settled is not None:
+            self._done.append(settled)
+            return
         name = record.id
         while (name, rubric.name) in self._open:  # two records of one id in flight: their answers must not mix
             name += "'"
         opened = _Open(record, rubric)
         asked: list[Case] = []
-        for item in rubric.cases(record, self._judge.unassessed(rubric.name)):
+        for item in rubric.cases(record, self.judge.unassessed(rubric.name)):
             opened.slots.append(item.slot)
             if isinstance(item, Finding):
                 opened.findings[item.slot] = item
@@ -144,9 +172,19 @@ class _Hearing:
         if not opened.waiting:
             self._conclude(name, rubric.name)
 
+    def _settled(self, record: Record, rubric: Rubric) -> Scorecard | None:
+        """The card this very record got from this judge under this version before, unless the judge had failed."""
+        if self._memory is None:
+            return None
+        known = self._memory.settled(card_id(record.ref, rubric.name), _basis(record, rubric, self.judge))
+        if known is None or known.reason in _TRANSIENT or any(f.reason in _TRANSIENT for f in known.findings):
+            return None
+        attempts = tuple(attempt.model_copy(update={"cached": True}) for attempt in known.attempts)
+        return known.model_copy(update={"attempts": attempts, "batch_id": self._batch_id})
+
     def _recalled(self, case: Case) -> bool:
         """Whether an equal question was answered before, and the answer still passes the gate."""
-        known = self._memory.reply(self._judge.id, case.digest) if self._memory else None
+        known = self._memory.reply(self.judge.id, case.digest) if self._memory else None
         if known is None:
             return False
         recalled = replace(known, cached=True)
@@ -166,13 +204,15 @@ class _Hearing:
             return None
         finding, faults, notes = self._hold(opened, case, reply)
         if self._memory:
-            self._memory.keep_reply(self._judge.id, replace(case, remark=None).digest, reply, faults)
+            question = replace(case, remark=None).digest
+            of_card = card_id(opened.record.ref, case.rubric)
+            self._memory.keep_reply(self.judge.id, question, reply, faults, card_id=of_card, slot=case.slot)
         self._note(opened, case, reply, faults, notes)
         if finding is not None and (not faults or case.remark is not None):
             opened.findings[case.slot] = _flagged(finding, reply.flags)
             return None
         if reply.fault is None and case.remark is None:
-            return replace(case, remark=_remark(faults))
+            return replace(case, remark="\n".join(f"- {fault}" for fault in faults))
         opened.findings[case.slot] = _unscored(case.slot, "judge_failed" if reply.fault else "invalid_verdict", faults)
         return None
 
@@ -202,7 +242,7 @@ class _Hearing:
         """Hold a reply against schema and record: (finding or None, faults, notes on what was overlooked)."""
         if reply.fault is not None:
             return None, (reply.fault,), ()
-        unassessed = self._judge.unassessed(case.rubric)
+        unassessed = self.judge.unassessed(case.rubric)
         notes: tuple[str, ...] = ()
         try:
             told, notes = parse(reply.text)
@@ -238,18 +278,22 @@ class _Hearing:
         findings = tuple(opened.findings[slot] for slot in opened.slots)
         card = opened.rubric.conclude(opened.record, findings)
         attempts = sorted(opened.attempts, key=lambda a: (order[a.slot], a.attempt))
+        review = card.review + self._refer(opened.record, card)
+        held = card.status == "scored" and opened.record.risk == "high" and review
         self._done.append(
             card.model_copy(
                 update={
-                    "judge": self._judge.id,
-                    "judge_kind": self._judge.kind,
-                    "limits": self._judge.limits,
+                    "judge": self.judge.id,
+                    "judge_kind": self.judge.kind,
+                    "limits": self.judge.limits,
                     "temperature": opened.temperature,
                     "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
                     "batch_id": self._batch_id,
+                    "basis": _basis(opened.record, opened.rubric, self.judge),
                     "attempts": tuple(attempts),
                     "decided_by": "full" if attempts else "rule",
-                    "review": card.review + self._refer(opened.record, card),
+                    "review": review,
+                    "status": "pending_review" if held else card.status,
                 }
             )
         )
@@ -279,30 +323,37 @@ def parse(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     >>> parse('Here it is: {"score": 4.50}')
     ({'score': Decimal('4.50')}, ('text around the JSON object ignored',))
     """
+    if len(text) > _LONGEST_REPLY:
+        raise InvalidVerdict([f"the reply has {len(text)} characters, {_LONGEST_REPLY} at most @ $"])
     decoder = json.JSONDecoder(
         parse_float=_figure, parse_int=_count, parse_constant=_no_constant, object_pairs_hook=_distinct
     )
-    start = text.find("{")
-    if start < 0:
+    opening = _OBJECT.search(text)
+    if opening is None:
         raise InvalidVerdict(["reply holds no JSON object @ $"])
-    try:
-        told, end = decoder.raw_decode(text, start)
-    except (json.JSONDecodeError, RecursionError) as error:
-        where = f"line {error.lineno} column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nesting"
-        raise InvalidVerdict([f"not valid JSON ({getattr(error, 'msg', 'nested too deeply')}, {where}) @ $"]) from None
-    rest = text[end:]
-    at = rest.find("{")
-    while at >= 0:
-        try:
-            decoder.raw_decode(rest, at)
-        except (json.JSONDecodeError, RecursionError, InvalidVerdict):
-            at = rest.find("{", at + 1)
-        else:
-            raise InvalidVerdict(["reply holds two JSON objects, one is wanted @ $"])
+    start = opening.start()
+    told, end = _decoded(decoder, text, start)
+    second = _OBJECT.search(text, end)
+    if second is not None:
+        raise InvalidVerdict(["reply holds more than one JSON object, one is wanted @ $"])
     if text[:start].rstrip().endswith("["):
         raise InvalidVerdict(["reply is a JSON array, one object is wanted @ $"])
-    around = (text[:start] + rest).strip()
+    around = (text[:start] + text[end:]).strip()
     return told, ("text around the JSON object ignored",) if around else ()
+
+
+_OBJECT = re.compile(r"\{\s*[\"}]")
+"""Where a JSON object begins; a brace in prose does not."""
+
+
+def _decoded(decoder: json.JSONDecoder, text: str, start: int) -> tuple[dict[str, Any], int]:
+    try:
+        return decoder.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        problem = f"not valid JSON ({error.msg}, line {error.lineno} column {error.colno})"
+    except RecursionError:
+        problem = "not valid JSON (nested too deeply)"
+    raise InvalidVerdict([f"{problem} @ $"])
 
 
 def _figure(digits: str) -> Decimal:
@@ -367,14 +418,10 @@ def _extras(verdict: Any, path: str) -> Iterator[str]:
             yield from _extras(item, f"{path}[{at}]")
 
 
-def _remark(faults: tuple[str, ...]) -> str:
-    """What the judge is told before it is asked once more."""
-    lines = "\n".join(f"- {fault}" for fault in faults)
-    return (
-        "Your reply to this case was not accepted:\n"
-        f"{lines}\n"
-        "Answer the case again from the start. Reply with the corrected JSON object and nothing else."
-    )
+def _basis(record: Record, rubric: Rubric, judge: Judge) -> str:
+    """Equal for the same content under the same rubric and judge: nothing new can come of asking again."""
+    content = json.dumps(record.model_dump(exclude={"signals", "origins"}), sort_keys=True, default=str)
+    return hashlib.sha256(f"{rubric.version} {judge.id} {content}".encode("utf-8", "replace")).hexdigest()
 
 
 def _unscored(slot: str, reason: str, faults: tuple[str, ...]) -> Finding:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 T = TypeVar("T")
 
@@ -350,14 +350,16 @@ class Record(Value):
 # --- asking a judge -------------------------------------------------------------------------------------------------
 
 FENCE = "<<<groundtrace"
-_FENCE_IN_TEXT = re.compile(r"<\s*<\s*<\s*groundtrace", re.IGNORECASE)
+_UNSEEN = "[\\s\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe0e\ufe0f\ufeff]*"
+_FENCE_IN_TEXT = re.compile(_UNSEEN.join(["[<\uff1c\ufe64\u2039]"] * 3 + list("groundtrace")), re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One question for a judge: the rubric's part first (`prefix`), the named parts of the record after it (`body`).
 
-    `schema` is the JSON Schema of the reply. `remark` holds the fault lines of the reply before, on the one retry.
+    `schema` is the JSON Schema of the reply. `remark` holds the fault lines of the reply before, on the one retry; they
+    quote that reply, so they are fenced like everything that is not ours.
     """
 
     rubric: str
@@ -391,27 +393,30 @@ class Case:
         """
         parts: list[str] = []
         for name, value in self.body.items():
-            if isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) and "text" in v for v in value):
-                for item in value:
-                    facts = {k: v for k, v in item.items() if k != "text" and v is not None}
-                    parts.append(_fenced(nonce, f"{name} {json.dumps(facts, ensure_ascii=False)}", str(item["text"])))
-                if not value:
-                    parts.append(_fenced(nonce, name, "(none)"))
-            elif isinstance(value, Mapping) and "text" in value:
-                facts = {k: v for k, v in value.items() if k != "text" and v is not None}
-                parts.append(_fenced(nonce, f"{name} {json.dumps(facts, ensure_ascii=False)}", str(value["text"])))
-            else:
-                text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-                parts.append(_fenced(nonce, name, text))
+            listed = isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) and "text" in v for v in value)
+            items = list(value) if listed else [value]
+            parts += [_fenced(nonce, name, _shown(item)) for item in items] or [_fenced(nonce, name, "(none)")]
         if self.remark:
-            parts.append(self.remark)
+            parts += [_REFUSED, _fenced(nonce, "faults", self.remark), _ONCE_MORE]
         return "\n".join(parts)
 
 
+_REFUSED = "Your reply to this case was not accepted. What was wrong with it, line by line:"
+_ONCE_MORE = "Answer the case again from the start. Reply with the corrected JSON object and nothing else."
+
+
+def _shown(value: Any) -> str:
+    """A part as text; what is known of a passage stands in a line of its own above it."""
+    if isinstance(value, Mapping) and "text" in value:
+        facts = {key: known for key, known in value.items() if key != "text" and known is not None}
+        return f"{json.dumps(facts, ensure_ascii=False)}\n{value['text']}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def _fenced(nonce: str, label: str, text: str) -> str:
-    safe_label = _FENCE_IN_TEXT.sub("[fence removed]", label).replace(">>>", "> > >").replace("\n", " ")
-    safe_text = _FENCE_IN_TEXT.sub("[fence removed]", text)
-    return f"{FENCE}:{nonce}:{safe_label}>>>\n{safe_text}\n{FENCE}:{nonce}:end>>>"
+    """Text between two lines that only this request knows; what looks like such a line in it is taken out."""
+    safe = _FENCE_IN_TEXT.sub("[fence removed]", text)
+    return f"{FENCE}:{nonce}:{label}>>>\n{safe}\n{FENCE}:{nonce}:end>>>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,7 +470,10 @@ class Evidence(Value):
 
 
 class Score(Value):
-    """One published number with its range; `value` None means it does not apply or was not assessed, never 0."""
+    """One published number with its range; `value` None means it does not apply or was not assessed, never 0.
+
+    A value outside its range, or a range that isn't one, is refused.
+    """
 
     name: str
     value: float | None
@@ -474,6 +482,14 @@ class Score(Value):
     label: str | None = None
     rationale: str = ""
     evidence: tuple[Evidence, ...] = ()
+
+    @model_validator(mode="after")
+    def _in_range(self) -> Score:
+        if not self.low < self.high:
+            raise ValueError(f"a range needs low < high; got {self.low} to {self.high}")
+        if self.value is not None and not self.low <= self.value <= self.high:
+            raise ValueError(f"a score of {self.low} to {self.high} can't be {self.value}")
+        return self
 
     @property
     def unit(self) -> float | None:

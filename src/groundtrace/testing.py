@@ -7,6 +7,7 @@ Inherit a contract, say what to test, and pytest finds the tests:
             return MyJudge()
 
 A contract asks only what the port's text promises; passing it means that `evaluate` and `run` can rely on you.
+All contracts stand in this one module, however long, because a plugin author reads them as one page.
 """
 
 from __future__ import annotations

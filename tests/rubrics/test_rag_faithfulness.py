@@ -218,6 +218,21 @@ def test_nothing_retrieved_and_half_an_answer_is_asked() -> None:
     assert isinstance(item, Case)
 
 
+@pytest.mark.parametrize(
+    "answer", ["Dazu kann ich Ihnen leider keine Auskunft geben.", "Je ne sais pas.", "わかりません。"]
+)
+def test_nothing_retrieved_and_an_answer_we_can_not_read_is_asked(answer: str) -> None:
+    """A rule of ours that reads English decides nothing about other tongues, and overrules no judge there."""
+    rec = record(answer, ())
+    (item,) = RagFaithfulness().cases(rec, frozenset())
+    assert isinstance(item, Case)
+    five = dimension(5, answer)
+    card = judged(
+        reply(5.0, claim_support=five, citation_accuracy=dimension(None), abstention_appropriateness=five), rec
+    )
+    assert (card.status, values(card)["claim_support"]) == ("scored", 5)
+
+
 @pytest.mark.parametrize("field", ["query", "context", "answer"])
 def test_a_gap_is_not_judged(field: str) -> None:
     """All three are needed."""

@@ -12,7 +12,7 @@ import pytest
 from groundtrace.citations import cite
 from groundtrace.errors import InvalidVerdict
 from groundtrace.evaluate import evaluate
-from groundtrace.model import Case, Finding, Gap, Passage, Record, Scorecard
+from groundtrace.model import Case, Citation, Finding, Gap, Passage, Record, Scorecard
 from groundtrace.rubrics.source_support import LEVELS, SourceSupport
 from groundtrace.testing import RubricContract, ScriptedJudge, sample_record
 
@@ -280,9 +280,39 @@ def test_a_pair_that_failed_is_said() -> None:
 
     answer = "The ferry leaves at 21:40 [1]. Bikes are free [2]."
     (card,) = evaluate([record(answer)], [SourceSupport()], ScriptedJudge(script))
-    assert card.scores[0].value == 5
+    assert card.partial
+    assert (card.headline, card.scores[0].name, card.scores[0].value) == (None, "source_support.assessed", 5)
+    assert [(s.value, s.label) for s in card.scores[1:]] == [(None, "not_assessed")] * 2
     assert "partly_unscored" in [r.reason for r in card.review]
     assert (card.details["claims_total"], card.details["claims_scored"]) == (2, 1)
+
+
+def test_a_very_long_answer_is_asked_about_in_part() -> None:
+    """So many pairs and no more; the rest is counted, and the card says that it isn't whole."""
+    answer = " ".join(f"Ferry number {n} leaves at 21:40 [1]." for n in range(2, 12))
+    rubric = SourceSupport(most_pairs=4)
+    judge = ScriptedJudge(reply(5, FERRY))
+    (card,) = evaluate([record(answer)], [rubric], judge)
+    assert len(judge.heard) == 4
+    assert card.partial
+    assert card.headline is None
+    assert "6 more pairs were not asked" in card.findings[-1].rationale
+    assert card.details["claims_total"] == 10
+
+
+def test_structured_citations_that_lead_nowhere_leave_an_answer_uncited() -> None:
+    """No claim cites, so each meets its best passages."""
+    lost = Citation(start=0, end=0, claim_start=0, claim_end=0, passage_id="p1", origin="structured")
+    rec = record("The ferry leaves at 21:40.").model_copy(update={"citations": (lost,)})
+    (card,) = evaluate([rec], [SourceSupport()], by_level({"p1": 5, "p2": 1, "p3": 1}))
+    assert card.scores[0].value == 5
+
+
+def test_a_year_off_by_a_few_is_a_strange_fact() -> None:
+    """The scale's digits are no terms to work a year out from."""
+    verdict = reply(5, "The port of Aldmere was rebuilt in 1987", rationale="It was rebuilt in 1984, as claimed.")
+    with pytest.raises(InvalidVerdict, match="1984"):
+        told(verdict, "The port was rebuilt in 1987 [1].", PORT)
 
 
 def test_a_claim_cited_to_the_wrong_passage_is_the_citations_fault() -> None:

@@ -5,7 +5,7 @@ Deterministic, pure and linear in the text. `words` reads one text; `cover` hold
 """
 
 from groundtrace.lexical.clashes import SAME_WORDS, Clash, clash
-from groundtrace.lexical.cover import COVERING, WEIGHTS, Comparison, Passages, Tokens, clauses, compare
+from groundtrace.lexical.cover import COVERING, WEIGHTS, Comparison, Passages, Tokens, clauses, compare, is_english
 from groundtrace.lexical.words import content_words, dates, derivable, names, numbers, overlap
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "content_words",
     "dates",
     "derivable",
+    "is_english",
     "names",
     "numbers",
     "overlap",

@@ -143,6 +143,16 @@ class Tokens:
         return [_characters(self.text[sentence.start : sentence.end]) for sentence in self.sentences]
 
 
+def is_english(text: str) -> bool:
+    """Whether a text is plainly English: its little words are, and nothing speaks against it.
+
+    >>> is_english("The ferry leaves at nine."), is_english("Dazu kann ich leider keine Auskunft geben.")
+    (True, False)
+    """
+    told = Tokens(text)
+    return told.english and any(_tongue(word) == "english" for sentence in told.sentences for word in sentence.words)
+
+
 def _readable(text: str) -> Iterator[tuple[int, int]]:
     """The sentences of a text, very long ones in pieces that can still be read as evidence."""
     for start, end in sentences(text):

@@ -45,9 +45,9 @@ _INITIALS = "".join(sorted({word[0] for word in _NUMBER_WORDS}))
 _WORD = "|".join(f"{c}(?:{'|'.join(w[1:] for w in _NUMBER_WORDS if w[0] == c)})" for c in _INITIALS)
 _NUMBER = re.compile(
     rf"(?=[.\d{_INITIALS}])(?:"
-    r"(?<!\w)(?<!\w[.,])(?P<digits>(?:(?<!\.)\.)?\d++(?:[.,]\d++)*+)"
-    rf"(?:(?P<tail>[a-z]++)(?!\w)|(?!\w)(?:[\s-]{{1,2}}(?P<scale>{'|'.join(_SCALES)})\b)?)"
-    rf"|\b(?P<spelled>(?:{_WORD})\b(?:(?:\sand)?[\s-]{{1,2}}(?:{_WORD})\b)*+))"
+    r"(?<!\w)(?<!\w[.,])(?P<digits>(?:(?<!\.)\.)?\d+(?:[.,]\d+)*)(?![.,]?\d)"
+    rf"(?:(?P<tail>[a-z]+)(?!\w)|(?!\w)(?:[\s-]{{1,2}}(?P<scale>{'|'.join(_SCALES)})\b)?)"
+    rf"|\b(?P<spelled>(?:{_WORD})\b(?:(?:\sand)?[\s-]{{1,2}}(?:{_WORD})\b)*))"
 )
 # What gives away a number of several words, for a quick look.
 _SEVERAL = ("illion", "housand", "undred", "ozen", "wenty", "hirty", "orty", "ifty", "ixty", "venty", "ighty", "inety")
@@ -76,8 +76,8 @@ _DATE = re.compile(
 
 # Runs without a break are cut at a length no word has, so that nothing remembered by word grows without bound.
 _TOKEN = re.compile(
-    r"[^\W\d_](?!\.[^\W\d_]\.)[^\W_]{0,60}+(?:'[^\W\d_]{1,30}+){0,3}+|(?:[^\W\d_]\.){2,30}+"
-    r"|\.?\d{1,60}+(?:[.,]\d{1,60}+){0,9}+[^\W_]{0,30}+|[^\w\s'-]"
+    r"[^\W\d_](?!\.[^\W\d_]\.)[^\W_]{0,60}(?:'[^\W\d_]{1,30}){0,3}|(?:[^\W\d_]\.){2,30}"
+    r"|\.?\d{1,60}(?:[.,]\d{1,60}){0,9}[^\W_]{0,30}|[^\w\s'-]"
 )
 _ASCII_TOKEN = re.compile(_TOKEN.pattern, re.ASCII)
 _PIECE = re.compile(r"(?s).{1,200}(?=\s|\Z)|.{1,200}")

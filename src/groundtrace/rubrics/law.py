@@ -126,7 +126,7 @@ def digest(*parts: object) -> str:
 
 def version(rules: int, prompt_text: str, schema: type[BaseModel], settings: Mapping[str, object]) -> str:
     """A rubric's version: its rules' number and a hash of everything that can move a score."""
-    return f"{rules}.{digest(rules, prompt_text, schema.model_json_schema(), settings)}"
+    return f"{rules}.{digest(rules, QUERY_COVER, prompt_text, schema.model_json_schema(), settings)}"
 
 
 def show(rubric: Rubric) -> None:

@@ -2,6 +2,8 @@
 
 A first pass for quality teams, not the sole arbiter in medicine, law or finance; not for creative work, for
 open-ended text without sources, or for holding back answers while a user waits.
+
+The module is a little longer than others: what the four dimensions allow and forbid each other is read side by side.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import create_model
 
+from groundtrace import lexical
 from groundtrace.citations import abstention, claims
 from groundtrace.errors import InvalidVerdict
 from groundtrace.evidence import locate, paraphrases
-from groundtrace.model import Case, Evidence, Finding, Record, Review, Score, Scorecard
+from groundtrace.model import Case, Claim, Evidence, Finding, Record, Review, Score, Scorecard
 from groundtrace.rubrics import law
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ NOT_ASSESSED = "not assessed by this judge"
 
 _RULES = 1
 _UNRESOLVED_AT_MOST = 3
+_SOME_LENGTH = 3
+"""Meaning words from which a sentence without a figure plainly states something."""
 
 
 class Dimension(law.Verdict):
@@ -249,7 +254,7 @@ def _nothing_retrieved(record: Record) -> Finding | None:
     if held_back == "pure" and not record.citations:
         values = {"claim_support": 5, "abstention_appropriateness": 5}
         why = "the retrieval returned nothing and the answer says that it can't answer"
-    elif held_back is None and stated:
+    elif _plainly_states(answer, stated):
         values = {"claim_support": 1, "abstention_appropriateness": 1}
         why = "the retrieval returned nothing, yet the answer states facts"
     else:
@@ -280,6 +285,20 @@ def _nothing_retrieved(record: Record) -> Finding | None:
     return finding.model_copy(update=ruled)
 
 
+def _plainly_states(answer: str, stated: Sequence[Claim]) -> bool:
+    """Whether an answer beyond doubt states facts: a figure, or a sentence of some length in a language we can read.
+
+    Only then is a missing retrieval held against it without asking; "Je ne sais pas." is left to the judge.
+    """
+    if abstention(answer) is not None:
+        return False
+    readable = lexical.is_english(answer)
+    return any(
+        lexical.numbers(claim.text) or (readable and len(lexical.content_words(claim.text)) >= _SOME_LENGTH)
+        for claim in stated
+    )
+
+
 def _unread(record: Record) -> frozenset[str]:
     """The dimensions a gap leaves without what they are judged by: citations that could not be read."""
     return frozenset({"citation_accuracy"}) if record.gap("citations") else frozenset()
@@ -303,7 +322,8 @@ def _null_rules(record: Record, scored: Mapping[str, Any], unassessed: frozenset
             faults.append(f"declared as not assessed, so its score is null @ $.dimension_scores.{name}.score")
     faults += _citation_rules(record, scored["citation_accuracy"].score, unassessed)
     support, held_back = scored["claim_support"].score, abstention(record.answer or "")
-    if not record.context and held_back is None and support not in (1, None):
+    unread = held_back is None and not lexical.is_english(record.answer or "")  # there, the judge knows better
+    if not record.context and held_back is None and not unread and support not in (1, None):
         faults.append(
             f"nothing was retrieved and the answer does not abstain, so the score is 1; got {support} "
             "@ $.dimension_scores.claim_support.score"
@@ -328,7 +348,7 @@ def _citation_rules(record: Record, score: int | None, unassessed: frozenset[str
         return [f"the answer has {len(record.citations)} citations, so a score is due {at}"] if record.citations else []
     if not record.citations:
         return [f"the answer has no citations, so the score is null; got {score} {at}"]
-    if score > _UNRESOLVED_AT_MOST and any(c.passage_id is None for c in record.citations):
+    if score > _UNRESOLVED_AT_MOST and any(record.passage(c.passage_id) is None for c in record.citations):
         return [f"a citation points to no passage, so the score is {_UNRESOLVED_AT_MOST} at most; got {score} {at}"]
     return []
 

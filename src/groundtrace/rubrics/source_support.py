@@ -7,40 +7,26 @@ wait; in medicine, law and finance a person decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from groundtrace import lexical
 from groundtrace.citations import claims
 from groundtrace.errors import InvalidVerdict
 from groundtrace.evidence import carries, check_rationale, locate, paraphrases
-from groundtrace.model import Case, Claim, Evidence, Finding, Passage, Record, Review, Score, Scorecard
-from groundtrace.rubrics import law
+from groundtrace.model import Case, Claim, Evidence, Finding, Passage, Record, Review, Scorecard
+from groundtrace.rubrics import law, totals
+from groundtrace.rubrics.totals import LEVELS, NAME, SUPPORTED
 
 if TYPE_CHECKING:
-    from groundtrace.model import Kind, RootCause
-
-NAME = "source_support"
-LEVELS = {
-    5: "Directly Supports",
-    4: "Strongly Implies",
-    3: "Partially Supports",
-    2: "Weakly Related",
-    1: "No Support / Contradicts",
-}
-SUPPORTED = 4
-"""The lowest score that counts as support."""
+    from groundtrace.model import Kind
 
 _RULES = 1
 _CITES, _MEETS = ">", "~"
 """What a slot says between claim and passage: c1>p3, claim 1 cites p3; c1~p3, it is only held against it."""
 
-_BACKED = 0.5
-"""Lexical support from which a claim counts as standing in the context, for the root cause alone."""
-
-_SCALE = "1 2 3 4 5 " + " ".join(LEVELS.values())
+_SCALE = " ".join(LEVELS.values())
 _METADATA_SHOWN = ("title", "date", "author", "authority", "publisher", "source", "url", "section")
 
 
@@ -65,7 +51,9 @@ class _Settings:
     candidates: int
     review_below: int
     review_confidence: float
+    most_pairs: int
     uncited_cover: float
+    constants: tuple[float, ...]
 
 
 class SourceSupport:
@@ -74,7 +62,8 @@ class SourceSupport:
     `pairs`: "auto" puts each cited claim to each passage it cites and, where the answer cites nothing at all, each
     claim to its `candidates` best passages by overlap; "cited" leaves uncited claims out; "all" takes them in.
     A pair below `review_below` sends the card to review; under high risk, a score <= 3 or a confidence below
-    `review_confidence` does, and holds it.
+    `review_confidence` does, and holds it. Of an answer with more than `most_pairs` pairs the rest is counted, not
+    asked, and the card is partial.
     """
 
     name = NAME
@@ -87,8 +76,17 @@ class SourceSupport:
         candidates: int = 3,
         review_below: int = 3,
         review_confidence: float = 0.7,
+        most_pairs: int = 300,
     ) -> None:
-        self._settings = _Settings(pairs, candidates, review_below, review_confidence, uncited_cover=0.35)
+        self._settings = _Settings(
+            pairs,
+            candidates,
+            review_below,
+            review_confidence,
+            most_pairs,
+            uncited_cover=0.35,
+            constants=(SUPPORTED, totals.BACKED),
+        )
         self._prompt = law.prompt(NAME)
         self._json_schema = SupportVerdict.model_json_schema()
         self.prompt_hash = law.digest(self._prompt)
@@ -109,7 +107,10 @@ class SourceSupport:
             yield law.unscored("no_claims", "the answer states nothing that could be supported")
             return
         unread = record.gap("citations") is not None
-        for claim, passage, cited in self._pairs(record, stated):
+        pairs = list(self._pairs(record, stated))
+        if not pairs:
+            yield law.unscored("no_cited_claims", "no claim of the answer cites a passage, and only those are judged")
+        for claim, passage, cited in pairs[: self._settings.most_pairs]:
             slot = f"{claim.id}{_CITES if cited else _MEETS}{passage.id if passage else ''}"
             pair = _Pair(slot, claim.id, claim.text, passage.id if passage else None, cited)
             if passage is None:
@@ -118,11 +119,15 @@ class SourceSupport:
                 yield _ruled(pair, "empty_passage", "insufficient: the passage is empty")
             else:
                 yield self._case(record, pair, passage)
+        left = len(pairs) - self._settings.most_pairs
+        if left > 0:
+            why = f"{left} more pairs were not asked: {self._settings.most_pairs} a record at most"
+            yield law.unscored("pairs_left_out", why, slot="rest", flags=("pairs_left_out",))
 
     def _pairs(self, record: Record, stated: Sequence[Claim]) -> Iterator[tuple[Claim, Passage | None, bool]]:
         """Which claims are held against which passages: (claim, passage or None, whether it is cited)."""
         mode = self._settings.pairs
-        uncited_too = mode == "all" or (mode == "auto" and not record.citations)
+        uncited_too = mode == "all" or (mode == "auto" and not any(claim.citations for claim in stated))
         words = [frozenset(lexical.content_words(passage.text)) for passage in record.context] if uncited_too else []
         for claim in stated:
             targets = dict.fromkeys(citation.passage_id for citation in claim.citations)
@@ -180,23 +185,27 @@ class SourceSupport:
     def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
         """The answer's card: mean and minimum over claims, citation precision over cited pairs."""
         scored = [finding for finding in findings if finding.status == "scored"]
-        if not scored:
-            return law.unscored_card(self, record, findings)
-        best = _best(scored)
         stated = claims(record.answer or "", record.citations)
+        if not scored:
+            card = law.unscored_card(self, record, findings)
+            counts = {"claims_total": len(stated), "claims_uncited": sum(not claim.citations for claim in stated)}
+            return card.model_copy(update={"details": card.details | counts})
+        best = totals.best_of_claims(scored)
         bare = self._unbacked(record, [claim for claim in stated if not claim.citations], best)
-        flags = _flags(findings, best, bare)
+        flags = totals.flags_of(findings, best, bare)
+        partial = "partly_unscored" in flags
         return law.card(
             self,
             record,
             findings,
-            scores=_scores(scored, best, stated),
+            scores=totals.scores_of(scored, best, stated, partial=partial),
             reviews=self._reviews(record, scored, flags),
             held=any("figure_corrected" in f.flags for f in findings),
             flags=flags,
-            root_cause=_cause(record, scored, best, flags),
+            partial=partial,
+            root_cause=totals.cause_of(record, scored, best, flags),
             refer=("rag_faithfulness",) if "red_flag" in flags else (),
-            details=_aggregates(scored, best, stated)
+            details=totals.aggregates_of(scored, best, stated)
             | {"claims_uncited_unbacked": [claim.id for claim in bare], "pairs_total": len(findings)},
         )
 
@@ -366,136 +375,6 @@ def _misleads(score: int, claim: str, evidence: Evidence | None, text: str, *, p
     if score < SUPPORTED or precise or evidence is None or not evidence.found:
         return False
     return not (score == SUPPORTED and _worked_out(claim, _span(text, evidence)))
-
-
-# --- aggregates -----------------------------------------------------------------------------------------------------
-
-
-def _best(scored: Iterable[Finding]) -> dict[str, float]:
-    """Each claim's best passage."""
-    best: dict[str, float] = {}
-    for finding in scored:
-        claim = finding.details["claim_id"]
-        best[claim] = max(best.get(claim, 0), finding.value or 0)
-    return best
-
-
-def _flags(findings: Sequence[Finding], best: Mapping[str, float], bare: Sequence[Claim]) -> set[str]:
-    """What the findings were flagged with, and what the card as a whole shows."""
-    flags = {flag for finding in findings for flag in finding.flags}
-    if any(finding.status == "unscored" for finding in findings):
-        flags.add("partly_unscored")
-    if any(claim.id not in best for claim in bare):
-        flags.add("uncited_unbacked")
-    lonely = any(
-        value <= 2 and len(best) > 1 and law.mean(v for other, v in best.items() if other != claim) >= SUPPORTED
-        for claim, value in best.items()
-    )
-    if lonely or bare:
-        flags.add("red_flag")
-    return flags
-
-
-def _scores(scored: Sequence[Finding], best: Mapping[str, float], stated: Sequence[Claim]) -> list[Score]:
-    """Mean and minimum over claims, citation precision over cited pairs."""
-    exact, lowest = law.mean(best.values()), min(best.values())
-    weakest = min(scored, key=lambda f: (best[f.details["claim_id"]], f.slot))
-    cited = [finding for finding in scored if finding.details["cited"]]
-    precise = sum((f.value or 0) >= SUPPORTED and f.details["precise"] for f in cited)
-    return [
-        Score(
-            name=NAME,
-            value=law.halves_up(exact, 2),
-            low=1,
-            high=5,
-            label=LEVELS[int(law.halves_up(exact, 0))],
-            rationale=_told(best, stated),
-            evidence=weakest.evidence,
-        ),
-        Score(
-            name=f"{NAME}.min",
-            value=lowest,
-            low=1,
-            high=5,
-            label=LEVELS[int(lowest)],
-            rationale=f"{weakest.details['claim']!r}: {weakest.rationale}",
-            evidence=weakest.evidence,
-        ),
-        Score(
-            name=f"{NAME}.citation_precision",
-            value=law.halves_up(Fraction(precise, len(cited)), 4) if cited else None,
-            low=0,
-            high=1,
-            label=None if cited else "not_applicable",
-            rationale=f"{precise} of {len(cited)} cited pairs" if cited else "the answer cites nothing",
-        ),
-    ]
-
-
-def _aggregates(scored: Sequence[Finding], best: Mapping[str, float], stated: Sequence[Claim]) -> dict[str, Any]:
-    """Per claim, per source and per answer: mean, minimum and the share that is supported."""
-    return {
-        "claims": [_claim_row(claim, best) for claim in stated],
-        "sources": _sources(scored),
-        **_spread(list(best.values())),
-        "claims_total": len(stated),
-        "claims_scored": len(best),
-        "claims_uncited": sum(not claim.citations for claim in stated),
-        "pairs_scored": len(scored),
-    }
-
-
-def _spread(values: Sequence[float]) -> dict[str, float]:
-    return {
-        "mean": law.halves_up(law.mean(values), 4),
-        "minimum": min(values),
-        "share_supported": law.halves_up(law.mean([value >= SUPPORTED for value in values]), 4),
-    }
-
-
-def _told(best: Mapping[str, float], stated: Sequence[Claim]) -> str:
-    backed = sum(value >= SUPPORTED for value in best.values())
-    left = len(stated) - len(best)
-    return f"{backed} of {len(best)} claims supported" + (f"; {left} uncited or unscored, not counted" if left else "")
-
-
-def _claim_row(claim: Claim, best: Mapping[str, float]) -> dict[str, Any]:
-    return {
-        "claim_id": claim.id,
-        "text": claim.text,
-        "start": claim.start,
-        "end": claim.end,
-        "cited": bool(claim.citations),
-        "score": best.get(claim.id),
-    }
-
-
-def _sources(scored: Iterable[Finding]) -> dict[str, dict[str, float]]:
-    """Per source: how many pairs, their mean, the lowest, the share that is supported."""
-    by_source: dict[str, list[float]] = {}
-    for finding in scored:
-        if finding.details["source_id"] is not None:
-            by_source.setdefault(finding.details["source_id"], []).append(finding.value or 0)
-    return {source: {"pairs": len(values), **_spread(values)} for source, values in by_source.items()}
-
-
-def _cause(record: Record, scored: Sequence[Finding], best: Mapping[str, float], flags: set[str]) -> RootCause | None:
-    """Why the card falls short; None where it doesn't."""
-    weak = [finding for finding in scored if best[finding.details["claim_id"]] < SUPPORTED]
-    if not weak and not flags & {"red_flag", "misleading_citation"}:
-        return None
-    if not weak:
-        return law.root_cause(record, citation="misleading_citation" in flags)
-    return law.root_cause(record, citation=all(_stands_elsewhere(record, finding, scored) for finding in weak))
-
-
-def _stands_elsewhere(record: Record, weak: Finding, scored: Sequence[Finding]) -> bool:
-    """Whether a claim stands in a passage other than those it cites."""
-    claim = weak.details["claim_id"]
-    cited = {finding.details["source_id"] for finding in scored if finding.details["claim_id"] == claim}
-    others = [passage.text for passage in record.context if passage.id not in cited]
-    held = lexical.compare(weak.details["claim"], lexical.Passages(others)) if others else None
-    return bool(weak.details["cited"] and held and held.score >= _BACKED)
 
 
 if __name__ == "__main__":
