@@ -32,6 +32,8 @@ FIELDS = st.sampled_from(
         "kind",
         "metadata",
         "risk",
+        "source",
+        "summary",
     ]
 )
 
@@ -135,3 +137,31 @@ def test_any_object_is_a_record_that_survives_json(fields: dict[str, Any]) -> No
 
     assert load(Record, dump(record)) == record
     assert len({p.id for p in record.context}) == len(record.context)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "context", "answer"),
+    [
+        ({"source": "Long.", "summary": "Short."}, "summary", ["Long."], "Short."),
+        ({"source": ["One.", {"text": "Two."}], "summary": "Short."}, "summary", ["One.", "Two."], "Short."),
+        ({"context": ["Long."], "summary": "Short."}, "summary", ["Long."], "Short."),
+        ({"kind": "summary", "context": ["Long."], "answer": "Short."}, "summary", ["Long."], "Short."),
+        ({"kind": "summary", "source": "Long.", "answer": "Short."}, "summary", ["Long."], "Short."),
+        ({"kind": "answer", "context": ["Long."], "answer": "Far.", "summary": "x"}, "answer", ["Long."], "Far."),
+        ({"context": ["Long."], "answer": "Far.", "summary": "x", "source": "y"}, "answer", ["Long."], "Far."),
+    ],
+)
+def test_a_summary_is_told_by_its_kind_or_by_its_fields(
+    fields: dict[str, Any], kind: str, context: list[str], answer: str
+) -> None:
+    """`source` and `summary`, or the words of every record; an answer that also has a summary stays one."""
+    record = made(**fields)
+
+    assert (record.kind, [p.text for p in record.context], record.answer) == (kind, context, answer)
+
+
+def test_what_a_summary_lacks_is_called_by_its_own_word() -> None:
+    """It needs no query."""
+    assert made(source="Long.", summary="Short.").gaps == ()
+    assert [(g.field, g.remedy) for g in made(summary="Short.").gaps] == [("context", "give the record its source")]
+    assert [g.remedy for g in made(kind="summary", source="Long.").gaps] == ["give the record its summary"]

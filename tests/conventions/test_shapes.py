@@ -88,7 +88,22 @@ def test_a_text_with_half_a_character_is_cut() -> None:
     assert "halves of characters" in half.remedy
 
 
-@pytest.mark.parametrize("text", ["__REDACTED__", " [REDACTED] ", "<redacted>", "[Scrubbed due to 'password']"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "__REDACTED__",
+            " [REDACTED] ",
+            "<redacted>",
+            "[Scrubbed due to 'password']",
+            "REDACTED",
+            "[MASKED]",
+            "<masked>",
+        ),
+        *("***", "******", "[Filtered]", "[REDACTED_EMAIL]", "<PERSON>", "<EMAIL_ADDRESS>", "XXXX", "xxxxxxxx", "████"),
+        *("__REDACTED__ __REDACTED__", "**REDACTED**", "[REDACTED: email], <PERSON>.", "__REDACTED_EMAIL__"),
+    ],
+)
 def test_a_masked_text_is_known_as_one(text: str) -> None:
     """The marks OpenInference, logfire and people put in a text's place."""
     assert is_masked(text)
@@ -97,6 +112,27 @@ def test_a_masked_text_is_known_as_one(text: str) -> None:
 def test_a_text_that_speaks_of_masking_is_not_masked() -> None:
     """Only a whole value is a mask."""
     assert not is_masked("The name was [REDACTED] in the report.")
+    for text in (
+        "Redacted.",
+        "**",
+        "XXX",
+        "[1]",
+        "<b>",
+        "Dear <PERSON>",
+        "[filter]",
+        "hidden",
+        "The masked ball",
+        "",
+        " ",
+    ):
+        assert not is_masked(text)
+
+
+@pytest.mark.parametrize("piece", ["x", "*", "__REDACTED__ ", "[redacted ", "<PERSON>", "[scrubbed due to ", " ", "█"])
+def test_a_mask_of_any_length_is_looked_at_once(piece: str) -> None:
+    """A pattern that went back over repeats of repeats would not return."""
+    assert not is_masked(piece * 150 + "!")
+    assert not is_masked(piece * 100_000 + "!")
 
 
 def test_annotations_of_openai_point_into_the_answer() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from groundtrace.model import Span
-from spans import MARS, MOON, VENUS, call, listed, one, span, talk
+from spans import MARS, MOON, PROMPT, VENUS, call, listed, one, span, talk
 
 
 def test_the_prompt_numbers_the_passages_and_the_retriever_knows_them() -> None:
@@ -162,3 +164,84 @@ def test_blocks_handed_over_are_passages_and_citations_point_to_them() -> None:
     assert (made.query, [p.text for p in made.context]) == ("How far?", [MOON])
     assert [(c.origin, c.passage_id) for c in made.citations] == [("structured", made.context[0].id)]
     assert made.context[0].metadata == {"title": "Moon"}
+
+
+@pytest.mark.parametrize("prompt", [f"Context:\n[1] {MOON}\n[2] {MOON}\n[3] {MARS}\n\nQuestion: How far?", None])
+def test_a_passage_that_repeats_in_a_list_is_counted_each_time(prompt: str | None) -> None:
+    """The markers count it twice, by the prompt's numbers or by the retriever's order."""
+    retriever = span("s1", "RETRIEVER", "s0", held=listed(MOON, MOON, MARS, ids=["a", "b", "c"]))
+    made = one(
+        span("s0", "CHAIN", Q="How far?"),
+        retriever,
+        call("s2", "s0", prompt=prompt, told="Far [1], so far [2]. Red [3]."),
+    )
+
+    assert [(p.id, p.text, p.rank, p.retrieval_rank) for p in made.context] == [
+        ("a", MOON, 1, 1),
+        ("b", MOON, 2, 2),
+        ("c", MARS, 3, 3),
+    ]
+    assert [p.target and p.target[1] for p in made.context] == [0, 1, 2]
+    assert [c.passage_id for c in made.citations] == ["a", "b", "c"]
+
+
+def test_a_passage_that_repeats_without_an_id_gets_one_of_its_own() -> None:
+    """The ids count on; without numbers it counts as often as the prompt holds it."""
+    retriever = span("s1", "RETRIEVER", "s0", held=listed(MOON, MOON, MARS))
+    twice = one(
+        span("s0", "CHAIN", Q="How far?"), retriever, call("s2", "s0", prompt=f"Facts:\n{MARS}\n{MOON}\n{MOON}")
+    )
+    once = one(span("s0", "CHAIN", Q="How far?"), retriever, call("s2", "s0", prompt=f"Facts:\n{MARS}\n{MOON}"))
+
+    assert [p.text for p in twice.context] == [MARS, MOON, MOON]
+    assert twice.context[2].id == f"{twice.context[1].id}#2"
+    assert [p.text for p in once.context] == [MARS, MOON]
+
+
+def test_a_numbered_passage_that_repeats_is_the_one_its_id_names() -> None:
+    """Two files hold the same text."""
+    retriever = span("s1", "RETRIEVER", "s0", held=listed(MOON, MOON, ids=["a", "b"]))
+    prompt = f"Documents:\n[1] (source: b) {MOON}\n\n[2] (source: a) {MOON}\n\nQuestion: How far?"
+    made = one(span("s0", "CHAIN", Q="How far?"), retriever, call("s2", "s0", prompt=prompt))
+
+    assert [(p.id, p.rank, p.retrieval_rank) for p in made.context] == [("b", 1, 2), ("a", 2, 1)]
+    elsewhere = one(
+        span("s0", "CHAIN", Q="How far?"), retriever, call("s2", "s0", prompt=prompt.replace("source: ", "source: x/"))
+    )
+    assert [(p.id, p.rank, p.retrieval_rank) for p in elsewhere.context] == [("a", 1, 1), ("b", 2, 2)]
+
+
+def test_blocks_that_repeat_are_cited_each_by_its_place() -> None:
+    """A citation of the second is of the second."""
+    block = json.dumps({"type": "document", "source": {"type": "text", "data": MOON}})
+    where = "llm.input_messages.0.message.contents"
+    contents = {
+        f"{where}.{n}.message_content.{key}": value
+        for n in (0, 1)
+        for key, value in (("type", "document"), ("text", block))
+    }
+    contents |= {f"{where}.2.message_content.type": "text", f"{where}.2.message_content.text": "How far?"}
+    reply = {"content": [{"text": "It is far.", "citations": [{"document_index": 1, "cited_text": "384,400 km"}]}]}
+    made = one(call("s0", prompt=None, told="It is far.", also=contents, A=json.dumps(reply)))
+
+    assert [p.text for p in made.context] == [MOON, MOON]
+    assert [c.passage_id for c in made.citations] == [made.context[1].id]
+
+
+def test_a_masked_part_of_a_passage_makes_the_context_a_gap() -> None:
+    """What is left of it is not judged as if it were whole; a masked part of the question is no part of the context."""
+    hidden = f"{MOON} It was __REDACTED__."
+    root, bare = span("s0", "CHAIN", Q="How far?"), span("s1", "RETRIEVER", "s0", held=listed(MOON))
+    masked = [
+        one(root, span("s1", "RETRIEVER", "s0", held=listed(hidden)), call("s2", "s0")),
+        one(root, call("s2", "s0", prompt=PROMPT.replace("colour", "[REDACTED_COLOUR]"))),
+        one(root, call("s2", "s0", prompt=None, also=talk(("user", "How far?"), ("tool", hidden)))),
+    ]
+
+    for made in masked:
+        gap = made.gap("context")
+        assert made.context == ()
+        assert gap is not None
+        assert gap.reason == "masked"
+    assert one(root, bare, call("s2", "s0", prompt=PROMPT.replace("How far", "[REDACTED], how far"))).context
+    assert one(root, bare, call("s2", "s0", prompt=PROMPT.replace("\n\n[2]", "\n***\n[2]"))).context

@@ -53,6 +53,42 @@ def test_what_a_user_masked_stays_masked_wherever_it_leaked() -> None:
     assert made.answer == "Far."
 
 
+def test_a_masked_query_is_masked_although_a_template_names_it() -> None:
+    """In the request, in an agent around the generation, or in what the generation was asked."""
+    named = {"llm.prompt_template.variables": '{"question": "My number is 123, how far?"}'}
+    root, agent = span("s0", "CHAIN", Q="__REDACTED__"), span("s1", "AGENT", "s0", Q="[MASKED]")
+    plain = span("s0", "CHAIN", Q="My number is 123, how far?")
+
+    for spans in (
+        (root, call("s2", "s0", also=named)),
+        (plain, agent, call("s2", "s1", also=named)),
+        (plain, call("s2", "s0", prompt="__REDACTED__", also=named)),
+    ):
+        made = one(*spans)
+        gap = made.gap("query")
+        assert made.query is None
+        assert gap is not None
+        assert gap.reason == "masked"
+
+
+def test_a_masked_part_of_an_answer_makes_it_a_gap() -> None:
+    """By a token nobody writes for another reason, wherever the answer was told; an agent's mask counts, too."""
+    told = "The fee for __REDACTED__ is [REDACTED]."
+    masked = [
+        one(span("s0", "CHAIN", Q="How far?", A=told), call("s1", "s0", told="The fee for Ann is 7.")),
+        one(span("s0", "CHAIN", Q="How far?", A="The fee for Ann is 7."), call("s1", "s0", told=told)),
+        one(span("s0", "CHAIN", Q="How far?", A="Far."), span("s1", "AGENT", "s0", A="<redacted>"), call("s2", "s1")),
+    ]
+    answer = "It was [redacted] by law.\n***\nThe rest is XXXX."
+
+    for made in masked:
+        gap = made.gap("answer")
+        assert made.answer is None
+        assert gap is not None
+        assert gap.reason == "masked"
+    assert one(span("s0", "CHAIN", Q="How far?"), call("s1", "s0", told=answer)).answer == answer
+
+
 def test_masked_passages_are_a_gap_although_the_prompt_shows_them() -> None:
     """A retriever's text was hidden on purpose."""
     made = one(

@@ -3,9 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import get_args
 
-from groundtrace.model import Log, Record, Span
-from spans import MARS, MOON, VENUS, call, listed, one, span
+import pytest
+
+from groundtrace.conventions.paths import declare
+from groundtrace.model import Gap, Log, Record, Ref, Span, Trace
+from groundtrace.read import read, record
+from groundtrace.read.gaps import Reason, unreadable
+from spans import MARS, MOON, PROMPT, VENUS, call, found, listed, one, span
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
+SETTINGS = {
+    "content_off": (CAPTURE, "retrieval.documents.N.document.content"),
+    "masked": ("OPENINFERENCE_HIDE_",),
+    "truncated": ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "between characters"),
+    "elsewhere": ("NAME.logs.jsonl", "OTEL_INSTRUMENTATION_GENAI_COMPLETION_HOOK"),
+    "not_instrumented": ("instrument the", "input.value", "[conventions.NAME]"),
+    "no_request": ("trace the whole request",),
+    "error": ("nothing to judge",),
+    "no_answer": ("under one root span",),
+    "ambiguous_numbering": ("number the passages",),
+    "not_given": ("give the record its",),
+    "not_found": ("mend conventions.mine.",),
+    "unreadable": ("--verbose",),
+    "still_growing": ("run again",),
+}
+"""Each reason a field can be missing for, and what its remedy may name: a setting, an attribute or a thing to do."""
 
 
 def test_a_passage_cut_at_a_limit_is_a_gap() -> None:
@@ -100,3 +125,89 @@ def test_content_that_is_off_is_said_to_be_off_with_the_setting() -> None:
 
     assert {(g.field, g.reason) for g in made.gaps} == {(f, "content_off") for f in ("query", "context", "answer")}
     assert all("SPAN_ONLY" in g.remedy for g in made.gaps)
+
+
+def _every_gap() -> Iterator[Gap]:
+    """The gaps of traces that are each broken in another way."""
+    bare = {"gen_ai.operation.name": "chat"}
+    asks = {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "search"}
+    tools = [
+        span(f"s{n}", "TOOL", "s0", A=f"[1] {text}\n\n[2] {VENUS} {n}", held={"tool.name": f"t{n}"})
+        for n, text in enumerate((MOON, MARS), start=1)
+    ]
+    genai = "opentelemetry.instrumentation.genai.openai"
+    traces = [
+        [Span("s0", "t", scope=genai, attributes=bare)],
+        [Span("s0", "t", scope="gcp.vertex.agent", attributes=bare)],
+        [Span("s0", "t", scope=genai, attributes={**bare, "gen_ai.input.messages_ref": "s3://b/1"})],
+        [span("s0", "CHAIN", Q="__REDACTED__", A="__REDACTED__")],
+        [span("s0", "CHAIN", Q="How far?", A="Far."), span("s1", "RETRIEVER", "s0", held=listed(MOON), dropped=3)],
+        [
+            span("s0", "CHAIN", Q="How far?", A="Far."),
+            span("s1", "RETRIEVER", "s0", held={"output.value": '[{"id": "a"}]'}),
+        ],
+        [span("s0", "CHAIN", Q="How far?", A="Far."), span("s1", "RETRIEVER", "s0", Q="far")],
+        [span("s0", "CHAIN", A="Far.")],
+        [span("s0", "CHAIN", Q="How far?", status="error", status_message="no route")],
+        [call("s0", status="error", told=None, prompt="How far?")],
+        [call("s0", told=None, prompt="How far?")],
+        [call("s0", told=None, also=asks)],
+        [span("s0", "AGENT", Q="How far?", A="Far [1]."), *tools],
+        [span("s0", "EMBEDDING")],
+        [Span("s0", "t", scope="mlflow", attributes={"a": 1})],
+    ]
+    records = [made for spans in traces for made in found(*spans)]
+    records += [one(span("s0", "CHAIN", Q="How far?", A="\ufffd"), notes=("span s0: was replaced by U+FFFD",))]
+    records += [record(None, None, None), record(None, None, None, kind="summary")]
+    mine = declare([{"name": "mine", "spans": {"name": "*"}, "query": "q", "answer": "a", "context": "d"}])
+    records += read(Trace(Ref("otel", trace_id="t"), (Span("s0", "t"),)), mine)
+    yield from (gap for made in records for gap in made.gaps)
+    yield from (*unreadable(), *unreadable(growing=True))
+
+
+def test_every_reason_comes_with_a_remedy_that_names_what_to_change() -> None:
+    """A gap nobody can do anything about is half a gap."""
+    gaps = list(_every_gap())
+
+    assert {gap.reason for gap in gaps} == set(get_args(Reason)) == set(SETTINGS)
+    for gap in gaps:
+        assert any(setting in gap.remedy for setting in SETTINGS[gap.reason]), gap
+    named = {setting for settings in SETTINGS.values() for setting in settings}
+    assert {setting for setting in named if any(setting in gap.remedy for gap in gaps)} == named
+
+
+def test_the_capture_setting_is_told_with_all_its_values() -> None:
+    """A value that is not one of them switches capture off without a word."""
+    bare = Span(
+        "s0", "t", scope="opentelemetry.instrumentation.genai.openai", attributes={"gen_ai.operation.name": "chat"}
+    )
+    remedies = {gap.remedy for gap in one(bare).gaps}
+
+    for value in ("NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT"):
+        assert all(value in remedy for remedy in remedies)
+
+
+@pytest.mark.parametrize("size", [512, 510, 4096])
+def test_an_answer_cut_at_a_usual_limit_is_a_gap_by_itself(size: int) -> None:
+    """It stands alike in two places, is the longest value of the trace, and ends amid a word at a usual length."""
+    answer = ("The Moon is far [1] and it goes on. " * size)[: size - 4] + "dinn"
+
+    made = one(span("s0", "CHAIN", Q="How far?", A=answer), call("s1", "s0", told=answer))
+
+    gap = made.gap("answer")
+    assert made.answer is None
+    assert gap is not None
+    assert gap.reason == "truncated"
+
+
+def test_an_answer_of_any_other_length_or_end_is_whole() -> None:
+    """Something longer in the trace, a sentence's end, a length no limit has, a passage of a splitter's size."""
+    words = "The Moon is far [1] and it goes on. " * 60
+    cut, ended, odd = f"{words[:508]}dinn", f"{words[:508]}end.", f"{words[:596]}dinn"
+    chunk = span("s1", "RETRIEVER", "s0", held={**listed(cut), "metadata": cut})
+
+    for answer in (ended, odd):
+        assert one(span("s0", "CHAIN", Q="How far?", A=answer), call("s1", "s0", told=answer)).answer == answer
+    longer = call("s1", "s0", told=cut, prompt=f"{PROMPT} {words}")
+    assert one(span("s0", "CHAIN", Q="How far?", A=cut), longer).answer == cut
+    assert [p.text for p in one(span("s0", "CHAIN", Q="How far?", A="Far."), chunk).context] == [cut]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from groundtrace.adapters.jsonl import JsonlSource
-from groundtrace.model import Window
+from groundtrace.conventions.record import ATTRIBUTE, RecordConvention
+from groundtrace.model import Citation, Passage, Span, Window
 from groundtrace.read import read, record
 from spans import CONVENTIONS, MARS, MOON
 
@@ -49,3 +53,93 @@ def test_a_file_of_records_is_read_at_its_places(tmp_path: Path) -> None:
     assert whole.targets["answer"] == whole.ref
     assert [(g.field, g.reason) for g in partial.gaps] == [("context", "not_given")]
     assert partial.ref.trace_id == partial.id
+
+
+def test_a_summary_made_by_hand_needs_no_query() -> None:
+    """The source is its context, the summary its answer."""
+    made = record(context=[MOON], answer="Far.", kind="summary", key_facts=["384,400 km"])
+
+    assert (made.kind, made.key_facts, made.gaps) == ("summary", ("384,400 km",), ())
+    assert [g.remedy for g in record(None, None, None, kind="summary").gaps] == [
+        "give the record its source",
+        "give the record its summary",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "context", "answer", "field"),
+    [
+        ("__REDACTED__", [MOON], "Far.", "query"),
+        ("How far?", [MOON, "[REDACTED]"], "Far.", "context"),
+        ("How far?", [{"id": "moon", "text": f"{MOON} <REDACTED>"}], "Far.", "context"),
+        ("How far?", [Passage(id="moon", text="[MASKED]", rank=1)], "Far.", "context"),
+        ("How far?", [MOON], "***", "answer"),
+        ("How far?", [MOON], "It is [REDACTED] km.", "answer"),
+    ],
+)
+def test_what_is_masked_is_a_gap_also_by_hand(
+    query: str, context: list[str | dict[str, str] | Passage], answer: str, field: str
+) -> None:
+    """And nothing of it stays in the record; the id still tells two such records apart."""
+    made = record(query, context, answer)
+    raw = {"query": query, "context": [_plain(c) for c in context], "answer": answer}
+    filed = RecordConvention().reading(Span("s", "t", attributes={ATTRIBUTE: raw}))
+
+    assert filed is not None
+    for given in (made, filed.record):
+        assert given is not None
+        assert [(g.field, g.reason) for g in given.gaps] == [(field, "masked")]
+        assert not getattr(given, field)
+    assert made.id != record(f"{query} {MARS}", context, answer).id
+    assert record(kind="summary", context=[MOON], answer="__REDACTED__").gap("answer") is not None
+
+
+def _plain(passage: str | dict[str, str] | Passage) -> str | dict[str, str]:
+    return passage.text if isinstance(passage, Passage) else passage
+
+
+@pytest.mark.parametrize("bare", [{"id": "doc-1"}, {"id": "doc-1", "text": None}])
+def test_a_passage_without_a_text_makes_the_context_a_gap(bare: dict[str, str | None]) -> None:
+    """An id tells nothing to judge by; a text that is there and empty was seen to be empty."""
+    filed = RecordConvention().reading(
+        Span("s", "t", attributes={ATTRIBUTE: {"query": "q", "answer": "a", "context": {"documents": [bare]}}})
+    )
+    assert filed is not None
+    for made in (record("How far?", [MOON, bare], "Far."), filed.record):
+        assert made is not None
+        gap = made.gap("context")
+        assert made.context == ()
+        assert gap is not None
+        assert gap.reason == "not_given"
+        assert "text" in gap.remedy
+    empty = record("How far?", [MOON, {"id": "doc-1", "text": ""}], "Far.")
+    assert (empty.gaps, [p.text for p in empty.context]) == ((), [MOON, ""])
+
+
+def test_a_citation_given_to_no_passage_points_nowhere() -> None:
+    """It is unresolved, like a marker out of range."""
+    lost = Citation(start=4, end=7, claim_start=0, claim_end=3, passage_id="x")
+    made = record("How far?", [{"id": "moon", "text": MOON}], "Far [1].", citations=[lost])
+
+    assert [c.passage_id for c in made.citations] == [None]
+    kept = record(context=[{"id": "x", "text": MOON}], answer="Far [1].", citations=[lost])
+    assert kept.citations == (lost,)
+
+
+@pytest.mark.parametrize("places", [(4, 99, 0, 3), (4, 7, 0, 99), (-1, 3, 0, 3), (7, 4, 0, 3)])
+def test_a_citation_given_outside_of_the_answer_is_refused(places: tuple[int, int, int, int]) -> None:
+    """The program that made it has to know."""
+    start, end, claim_start, claim_end = places
+    cited = Citation(start=start, end=end, claim_start=claim_start, claim_end=claim_end)
+
+    with pytest.raises(ValueError, match="code points of the answer, 0 to 8"):
+        record("How far?", [MOON], "Far [1].", citations=[cited])
+
+
+@pytest.mark.parametrize("place", [{"start": 4, "end": 7}, {"start": 3, "end": 7}, {"claim": "[1]"}])
+def test_a_citation_given_at_a_marks_place_is_kept(place: dict[str, Any]) -> None:
+    """It says what the mark points to; marks nothing was given for do not count."""
+    context = [{"id": "moon", "text": MOON}, {"id": "mars", "text": MARS}]
+    made = record("How far?", context, "Far [1]. Red [2].", citations=[{**place, "passage_id": "mars"}])
+
+    assert [(c.marker, c.passage_id) for c in made.citations] == [("[1]", "mars")]

@@ -106,3 +106,15 @@ def test_a_chain_of_a_hundred_thousand_spans_is_no_depth() -> None:
     )
 
     assert (made.query, made.answer) == ("How far?", "Far.")
+
+
+def test_a_request_whose_root_is_missing_says_so() -> None:
+    """Still growing, or begun in a service that is not here: with the spans above it, it may become another one."""
+    inner = [span("s1", "RETRIEVER", "s0", held=listed(MOON)), call("s2", "s0", also={})]
+    lacking, whole = one(*inner), one(span("s0", "CHAIN", Q="How far?"), *inner)
+    below = one(span("s0", "CHAIN", "gone", Q="How far?"), *inner)
+    circle = one(span("s0", "CHAIN", "s1", Q="How far?"), call("s1", "s0"))
+
+    assert lacking.tags == below.tags == ("root_missing",)
+    assert whole.tags == circle.tags == ()
+    assert lacking.answer == whole.answer == "Far."

@@ -43,8 +43,8 @@ _MARKS_OF_A_ROLE: tuple[tuple[str, Role], ...] = (
 )
 
 _CAPTURE = (
-    "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
-    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
+    "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY (one of NO_CONTENT, SPAN_ONLY, EVENT_ONLY, "
+    "SPAN_AND_EVENT; older packages take true) and OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
 )
 _LOGS_TOO = "; with EVENT_ONLY the content is in the logs: put them beside the traces as NAME.logs.jsonl"
 _REMEDIES = (

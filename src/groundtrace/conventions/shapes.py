@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from groundtrace.model import Document, Mention, Said
+from groundtrace.read.masks import is_mask
 
 MANY = 10_000
 """How many items of a list are looked at."""
 
 _DEPTH = 6
-_MASKED = re.compile(r"\s*(?:__REDACTED__|\[redacted\]|<redacted>|\[Scrubbed due to [^\]]{0,200}\])\s*", re.IGNORECASE)
 
 # The way Python prints an object: it names a document and cuts its text.
 _PRINTED = re.compile(r"<?\w+\(\w+=|<\w+[ .]")
@@ -72,12 +72,12 @@ def decode(value: Any) -> Decoded:
 
 
 def is_masked(value: Any) -> bool:
-    """Whether a text says that its user had it masked.
+    """Whether a value is a text that says that its user had it masked.
 
-    >>> is_masked("__REDACTED__"), is_masked("The file was redacted.")
-    (True, False)
+    >>> is_masked("__REDACTED__"), is_masked("The file was redacted."), is_masked(7)
+    (True, False, False)
     """
-    return isinstance(value, str) and _MASKED.fullmatch(value) is not None
+    return isinstance(value, str) and is_mask(value)
 
 
 def said(value: Any, attribute: str, remedy: str = "") -> Said | None:

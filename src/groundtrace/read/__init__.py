@@ -19,10 +19,14 @@ from groundtrace.read.declared import declared_answer, declared_context, declare
 from groundtrace.read.exchange import Found, final_generation, find_answer, find_query, history, named_parts
 from groundtrace.read.gaps import HALVES, length_limit, limited, lost, mended, nothing_asked
 from groundtrace.read.hand import record
+from groundtrace.read.masks import veiled
 from groundtrace.read.plain import sound
 from groundtrace.read.tree import Request, Seen, merged, requests, walk
 
 __all__ = ["read", "record"]
+
+ROOT_MISSING = "root_missing"
+"""The tag of a record whose topmost span names a parent that is not in the trace: with it, it may become another."""
 
 
 def read(trace: Trace, conventions: Sequence[Convention]) -> tuple[Record, ...]:
@@ -52,15 +56,18 @@ def _readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Read
         for mark in convention.marks:
             by_head.setdefault(mark.partition(".")[0], []).append((mark, convention))
     everywhere = [c for c in conventions if "" in c.marks]
-    limit, halved = length_limit(trace), mended(trace)
     found: dict[int, Reading] = {}
     for at, span in enumerate(trace.spans):
         known = {id(c) for c in (*everywhere, *_marked(span, by_head))}
         # In the order the conventions were given: the first to know a thing is believed.
         said = [r for c in conventions if id(c) in known and (r := c.reading(span)) is not None]
         if said:
-            found[at] = limited(merged(said) if len(said) > 1 else said[0], span, limit, halved=span.id in halved)
-    return found
+            found[at] = veiled(merged(said) if len(said) > 1 else said[0])
+    limit, halved = length_limit(trace, found.values()), mended(trace)
+    return {
+        at: limited(reading, trace.spans[at], limit, halved=trace.spans[at].id in halved)
+        for at, reading in found.items()
+    }
 
 
 def _marked(span: Span, by_head: Mapping[str, list[tuple[str, Convention]]]) -> Iterator[Convention]:
@@ -99,7 +106,7 @@ def _record(trace: Trace, request: Request, *, alone: bool) -> Record:
         history=history(final),
         key_facts=tuple(sound(fact) for fact in own.reading.key_facts),
         slices=_slices(request, final, own),
-        tags=tuple(dict.fromkeys(sound(t) for s in request.seen for t in s.reading.tags)),
+        tags=tuple(dict.fromkeys((*_tags(request), *((ROOT_MISSING,) if own.orphan else ())))),
         signals=trace.signals,
         gaps=_spelled(g for g in (query.gap, context.gap, answer.gap, doubt) if g is not None),
         origins=(*query.origins, *answer.origins, *context.origins),
@@ -144,6 +151,11 @@ def _keys(request: Request) -> dict[str, str]:
     return {k: sound(v) for k, v in (("session_id", session), ("user_id", user)) if v}
 
 
+def _tags(request: Request) -> Iterator[str]:
+    """The user's own."""
+    return (sound(tag) for seen in request.seen for tag in seen.reading.tags)
+
+
 def _targets(trace: Trace, request: Request, final: Seen | None, own: Seen, *, alone: bool) -> dict[Target, Ref]:
     """Where feedback can be attached: the whole request, the generation, the first retriever."""
     root = own
@@ -164,7 +176,7 @@ def _slices(request: Request, final: Seen | None, own: Seen) -> dict[str, str]:
     resource = {**(final.span.resource if final is not None else {}), **own.span.resource}
     embedding = next((s.reading.model for s in request.of("embedding") if s.reading.model), None)
     known = {
-        "generator_model": final.reading.model if final is not None else None,
+        "generator_model": (final or own).reading.model,
         "embedding_model": embedding,
         "retriever": next((s.span.name for s in request.of("retrieval") if s.span.name), None),
         "environment": resource.get("deployment.environment.name") or resource.get("deployment.environment"),

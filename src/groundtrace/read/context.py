@@ -9,24 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from groundtrace.model import Document, Gap, Message, Origin, Passage, Ref, Said
 from groundtrace.read.gaps import gap, lost
+from groundtrace.read.masks import holds_mask
 from groundtrace.read.plain import facts as plain_facts
 from groundtrace.read.plain import sound
 from groundtrace.read.prompt import Entry, Span, context_section, numbered, places
 from groundtrace.read.tree import Request, Seen
 from groundtrace.text import fold
 
+T = TypeVar("T")
+
 _CONTEXTS = (
     *("context", "contexts", "context_str", "documents", "docs", "passages", "sources", "chunks", "text_chunks"),
     *("retrieved_documents", "retrieved_context", "search_results", "evidence", "knowledge"),
 )
 _LABELLED = re.compile(r"\s*[\[【](\d{1,3})[\]】][:.]?\s+")
+_NO_TEXTS = (
+    "the retriever's span holds ids and no texts: record them as retrieval.documents.N.document.content, or capture "
+    "the prompt (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY)"
+)
 _SAME = 40  # characters of a passage that tell it from others
 _MANY = 200  # documents looked for inside other texts
 _MOST = 10_000  # more than any retriever returns: a bound for hostile traces
@@ -87,26 +95,30 @@ def find_context(request: Request, final: Seen | None, named: Seen | None, ref: 
         return Context(gap=lost("context", "masked", masked.remedy))
     texts, tools = list(_texts(final, named)), list(_tools(request, final))
     spans: dict[str, tuple[Span, ...]] = {}
-    found = _in_texts([s for s in texts if s.said.state == "present"], known, spans)
+    lists = [_in_texts([s for s in texts if s.said.state == "present"], known, spans)]
     blocks = _blocks(final)
-    found += _in_tools(tools, known, spans)
-    if not found or all(f.number is None and f.known is None for f in found):
+    lists += _in_tools(tools, known, spans)
+    if all(f.number is None and f.known is None for found in lists for f in found):
         written = [k for k in known if k.document.text is not None and k.document.text.value]
-        found = (
+        other = (
             [_enriched(_Found(d.text, final, id=d.id, facts=_facts(d)), known) for _, d in blocks if d.text and final]
             or [_Found(k.document.text, k.seen, known=k) for k in written if k.document.text]
-            or found
-            or list(_unnumbered(texts))
+            or ([] if any(lists) else list(_unnumbered(texts)))
         )
+        lists = [other] if other else lists
+    if any(holds_mask(f.said.value) for found in lists for f in found):
+        return Context(gap=lost("context", "masked"), places=spans)
+    found = _apart(lists, known)
     cut = next((f.said for f in found if f.said.state != "present"), None)
     if cut is not None:
         return Context(gap=lost("context", cut.state, cut.remedy), places=spans)
     if not found:
         return Context(gap=_nothing(request, final, known, [*texts, *tools]), places=spans)
-    context = _passages(_apart(found), ref)
+    context = _passages(found, ref)
     doubt = context.doubt or _doubt(found, texts, known)
-    by_text = {fold(p.text).text: p.id for p in context.passages}
-    cited = {at: by_text[key] for at, d in blocks if d.text and (key := fold(d.text.value).text) in by_text}
+    by_text = {(key, nth): p.id for p, key, nth in _counted(context.passages, lambda p: p.text)}
+    handed = _counted(blocks, lambda block: block[1].text.value if block[1].text else "")
+    cited = {at: ident for (at, _), key, nth in handed if (ident := by_text.get((key, nth)) or by_text.get((key, 0)))}
     return replace(context, doubt=doubt, places=spans, cited=cited)
 
 
@@ -115,12 +127,11 @@ def in_order(request: Request, seen: Seen, ref: Ref) -> Context:
 
     What a retriever recorded of the same text supplies the place feedback can be attached to.
     """
-    known = {k.key: k for k in reversed(_known(request)) if k.key}
+    known = {(key, nth): k for k, key, nth in _counted(_known(request), lambda k: k.key)}
     found = []
-    for document in seen.reading.documents or ():
+    for document, key, nth in _counted(seen.reading.documents or (), _words):
         if document.text is not None:
-            key = _key(document)
-            same = known.get(key)
+            same = known.get((key, nth))
             rank, target = (same.retrieval_rank, same.target) if same is not None else (None, None)
             found.append(_Found(document.text, seen, known=_Known(document, seen, key, rank, target)))
     return _passages(found, ref)
@@ -133,37 +144,40 @@ def _known(request: Request) -> list[_Known]:
     """Every document recorded for the request, once: as reranked, as retrieved, as handed over, as a tool listed it."""
     retrieved = _Told()
     for seen in request.of("retrieval"):
-        for at, document in enumerate(seen.reading.documents or ()):
-            if retrieved.same(document) is None:
-                retrieved.add(_Known(document, seen, _key(document), at + 1, (seen, at)))
+        for at, (document, key, nth) in enumerate(_counted(seen.reading.documents or (), _words)):
+            if retrieved.same(document, key, nth) is None:
+                retrieved.add(_Known(document, seen, key, at + 1, (seen, at)), nth)
     told = _Told()
     ordered = [*request.of("rerank"), *request.of("retrieval"), *request.of("request", "agent", "generation", "other")]
     listed = [(s, _unlabelled(s.reading.documents or ())) for s in ordered]
     listed += [(s, s.reading.tool.documents) for s in request.of("tool") if s.reading.tool is not None]
     for seen, documents in listed:
-        for document in documents:
-            same = told.same(document) or _within(document, seen, told.all)
+        for document, key, nth in _counted(documents, _words):
+            same = told.same(document, key, nth) or _within(document, seen, told.all)
             if same is not None:
                 told.unite(same, document)
                 continue
-            place = retrieved.same(document)
+            place = retrieved.same(document, key, nth)
             rank, target = (place.retrieval_rank, place.target) if place is not None else (None, None)
-            told.add(_Known(document, seen, _key(document), rank, target))
+            told.add(_Known(document, seen, key, rank, target), nth)
     return told.all[:_MOST]
 
 
 class _Told:
-    """Documents by what tells them apart: their text; their id only where one of two is told without a text."""
+    """Documents by what tells them apart: their text; their id only where one of two is told without a text.
+
+    Texts that repeat within a list are told apart by their count there, for the markers count each of them.
+    """
 
     def __init__(self) -> None:
         self.all: list[_Known] = []
-        self._by_text: dict[str, _Known] = {}
+        self._by_text: dict[tuple[str, int], _Known] = {}
         self._by_id: dict[str, _Known] = {}
 
-    def add(self, known: _Known) -> None:
+    def add(self, known: _Known, nth: int) -> None:
         self.all.append(known)
         if known.key:
-            self._by_text.setdefault(known.key, known)
+            self._by_text.setdefault((known.key, nth), known)
         if known.document.id:
             self._by_id.setdefault(known.document.id, known)
 
@@ -179,20 +193,28 @@ class _Told:
             timestamp=one.timestamp or document.timestamp,
         )
         if not known.key:
-            known.key = _key(known.document)
-            self._by_text.setdefault(known.key, known)
+            known.key = fold(_words(known.document)).text
+            self._by_text.setdefault((known.key, 0), known)
 
-    def same(self, document: Document) -> _Known | None:
-        """The document among these that this one is, or None."""
-        key = _key(document)
-        if key in self._by_text:
-            return self._by_text[key]
+    def same(self, document: Document, key: str, nth: int) -> _Known | None:
+        """The document among these that this one is, the nth (from 0) of this text in its list; or None."""
+        if (key, nth) in self._by_text:
+            return self._by_text[key, nth]
         named = self._by_id.get(document.id or "")
         return named if named is not None and not (key and named.key) else None
 
 
-def _key(document: Document) -> str:
-    return fold(document.text.value).text if document.text is not None else ""
+def _counted(items: Iterable[T], words: Callable[[T], str]) -> Iterator[tuple[T, str, int]]:
+    """Each item with its text's matching form and how many of that text came before it."""
+    before: Counter[str] = Counter()
+    for item in items:
+        key = fold(words(item)).text
+        yield item, key, before[key]
+        before[key] += 1
+
+
+def _words(document: Document) -> str:
+    return document.text.value if document.text is not None else ""
 
 
 def _within(document: Document, seen: Seen, found: Iterable[_Known]) -> _Known | None:
@@ -295,9 +317,11 @@ def _in_texts(texts: Iterable[_Shown], known: Sequence[_Known], spans: dict[str,
     return []
 
 
-def _in_tools(tools: Iterable[_Shown], known: Sequence[_Known], spans: dict[str, tuple[Span, ...]]) -> list[_Found]:
+def _in_tools(
+    tools: Iterable[_Shown], known: Sequence[_Known], spans: dict[str, tuple[Span, ...]]
+) -> list[list[_Found]]:
     """The passages of every tool's result: numbered, listed, else the result itself."""
-    found: list[_Found] = []
+    found: list[list[_Found]] = []
     for shown in tools:
         inside, where = _in_text(shown, known) if shown.said.state == "present" else ([], ())
         if inside:
@@ -305,7 +329,7 @@ def _in_tools(tools: Iterable[_Shown], known: Sequence[_Known], spans: dict[str,
         listed = [
             _enriched(_Found(d.text, shown.seen, id=d.id, facts=_facts(d)), known) for d in shown.documents if d.text
         ]
-        found += inside or listed or [_Found(shown.said, shown.seen)]
+        found.append(inside or listed or [_Found(shown.said, shown.seen)])
     return found
 
 
@@ -318,8 +342,11 @@ def _in_text(shown: _Shown, known: Sequence[_Known]) -> tuple[list[_Found], tupl
     entries = numbered(prompt, spans, loose=shown.holds_nothing_else)
     if entries:
         return [_entry(e, shown, known) for e in entries], tuple((e.start, e.end) for e in entries)
-    inside = sorted(((span, k) for span, k in zip(where, written, strict=True) if span is not None), key=lambda p: p[0])
-    found = [_Found(replace(shown.said, value=prompt[a:b]), shown.seen, known=k) for (a, b), k in inside]
+    inside: dict[Span, _Known] = {}
+    for span, k in zip(where, written, strict=True):
+        if span is not None:
+            inside.setdefault(span, k)
+    found = [_Found(replace(shown.said, value=prompt[a:b]), shown.seen, known=inside[a, b]) for a, b in sorted(inside)]
     return found, tuple(sorted(spans))
 
 
@@ -331,7 +358,8 @@ def _entry(entry: Entry, shown: _Shown, known: Sequence[_Known]) -> _Found:
 def _enriched(found: _Found, known: Sequence[_Known]) -> _Found:
     """A passage with what the trace records of it: the same text, the same id, or a text within its own."""
     key = fold(found.said.value).text
-    same = next((k for k in known if k.key and k.key == key), None)
+    equal = [k for k in known if k.key and k.key == key]
+    same = next((k for k in equal if found.id and k.document.id == found.id), next(iter(equal), None))
     same = same or next((k for k in known if found.id and k.document.id == found.id and k.key in key), None)
     if same is None:
         near = (k for k in islice(known, _MANY) if len(k.key) >= _SAME or 2 * len(k.key) > len(key) > 0)
@@ -353,13 +381,21 @@ def _unnumbered(texts: Iterable[_Shown]) -> Iterator[_Found]:
 # --- passages --------------------------------------------------------------------------------------------------------
 
 
-def _apart(found: Iterable[_Found]) -> list[_Found]:
-    """Each passage once: the same text shown twice is one."""
-    once: dict[str, _Found] = {}
-    for one in found:
-        if one.said.value.strip():
-            once.setdefault(fold(one.said.value).text, one)
-    return list(once.values())
+def _apart(lists: Iterable[Sequence[_Found]], known: Iterable[_Known]) -> list[_Found]:
+    """Each passage once: a text shown in two lists is one, what one list repeats is as many as its markers count.
+
+    Passages that repeat are those the trace records of that text, in its order.
+    """
+    twins: dict[str, list[_Known]] = {}
+    for one in known:
+        twins.setdefault(one.key, []).append(one)
+    apart: dict[tuple[str, int], _Found] = {}
+    for listed in lists:
+        for found, key, nth in _counted((f for f in listed if f.said.value.strip()), lambda f: f.said.value):
+            twin = next(iter(twins.get(key, ())[nth : nth + 1]), found.known)
+            named = found.known is not None and found.known.document.id == found.id != (twin and twin.document.id)
+            apart.setdefault((key, nth), replace(found, known=found.known if named else twin))
+    return list(apart.values())
 
 
 def _passages(found: Sequence[_Found], ref: Ref) -> Context:
@@ -454,9 +490,7 @@ def _nothing(request: Request, final: Seen | None, known: Sequence[_Known], show
             return lost("context", seen.reading.content, seen.reading.remedy)
     if retrievals:
         remedy = next((s.reading.remedy for s in retrievals if s.reading.remedy), "")
-        return lost(
-            "context", "off", remedy or "the retriever's span holds ids and no texts: capture the prompt's content"
-        )
+        return lost("context", "off", remedy or _NO_TEXTS)
     if final is not None and final.span.status == "error":
         return gap("context", "error", "the request failed before anything was retrieved: there is nothing to judge")
     remedy = (

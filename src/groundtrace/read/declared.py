@@ -1,4 +1,7 @@
-"""What a user's own mapping says: believed before anything is looked for, also where it says that nothing is there."""
+"""What a user's own mapping says: believed before anything is looked for, also where it says that nothing is there.
+
+Who names an attribute in a plan says that it may be judged, also where another span masks the same text.
+"""
 
 from __future__ import annotations
 

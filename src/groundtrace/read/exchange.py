@@ -79,11 +79,14 @@ def around(request: Request, final: Seen | None) -> Iterator[Seen]:
 def find_query(
     request: Request, final: Seen | None, named: Seen | None, passages: Mapping[str, Sequence[Span]]
 ) -> Found:
-    """The query: the first place that holds one decides, also where it is masked there.
+    """The query: the first place that holds one decides; it is masked where the request or the generation masks it.
 
     Where it is JSON that breaks off, a later place counts whose words stand whole in what is left of it.
     `passages` tells where passages stand in the texts the model was shown: no question is looked for inside them.
     """
+    masked = next((said for said in _asked_outright(request, final) if said.state == "masked"), None)
+    if masked is not None:
+        return Found(gap=lost("query", "masked", masked.remedy))
     hidden: Said | None = None
     for said, seen in _asked(request, final, named, passages):
         if said.state == "present" and (hidden is None or _shows(hidden.value, said.value)):
@@ -92,6 +95,13 @@ def find_query(
             return Found(gap=lost("query", said.state, said.remedy))
         hidden = hidden or said
     return Found(gap=_unasked(request, final) if hidden is None else lost("query", hidden.state, hidden.remedy))
+
+
+def _asked_outright(request: Request, final: Seen | None) -> Iterator[Said]:
+    """What the request, the agents around the generation and the generation itself were asked."""
+    yield from (s.reading.query for s in around(request, final) if s.reading.query is not None)
+    if final is not None:
+        yield from [m.text for m in final.reading.messages if m.role == "user" and m.text is not None][-1:]
 
 
 def _shows(left: str, words: str) -> bool:
@@ -131,7 +141,7 @@ def find_answer(request: Request, final: Seen | None) -> Found:
     """The answer: what the request gave back, or the generation's own text where that is the same or all there is."""
     outer = _outer_output(request, final)
     own = (final.reading.output, final) if final is not None and final.reading.output is not None else None
-    hidden = _hidden(outer, own, final)
+    hidden = _hidden(request, outer, own, final)
     if hidden is not None:
         return Found(gap=hidden)
     answers = final is not None and final.span.status != "error" and not final.reading.calls
@@ -147,9 +157,10 @@ def find_answer(request: Request, final: Seen | None) -> Found:
     )
 
 
-def _hidden(outer: _Place | None, own: _Place | None, final: Seen | None) -> Gap | None:
+def _hidden(request: Request, outer: _Place | None, own: _Place | None, final: Seen | None) -> Gap | None:
     """The gap where the answer is masked or cut; a whole output of the generation needs no other."""
-    masked = next((p[0] for p in (outer, own) if p is not None and p[0].state == "masked"), None)
+    told = (*(s.reading.output for s in around(request, final)), own[0] if own is not None else None)
+    masked = next((said for said in told if said is not None and said.state == "masked"), None)
     if masked is not None:
         return lost("answer", "masked", masked.remedy)
     if own is not None:
@@ -185,7 +196,7 @@ def _unanswered(request: Request, final: Seen | None) -> Gap:
     if final is not None and final.reading.content != "present":
         return lost("answer", final.reading.content, final.reading.remedy)
     if final is not None:
-        return lost("answer", "off", "the generation's span holds no output: switch content capture on")
+        return lost("answer", "off")
     remedy = "record the answer as the output of the request's span, or instrument the call to the model"
     return gap("answer", "not_instrumented", remedy)
 

@@ -3,7 +3,7 @@
 Reasons: `content_off` (not captured), `masked` (its user hid it), `truncated` (a limit cut it), `elsewhere` (in logs or
 a store that was not given), `not_instrumented` (nothing in the trace tells), `no_request` (nothing was asked in the
 trace), `error` (the request failed), `no_answer` (it ended by asking for a tool), `ambiguous_numbering` (markers that
-count two lists), `not_given` (a record made by hand without it), `not_found` (nothing stands where the user's own
+count two lists), `not_given` (a record made by hand without it), `malformed` (one with something of a wrong type there), `not_found` (nothing stands where the user's own
 mapping says), `unreadable` and `still_growing` (a trace that can't be read, or not yet).
 """
 
@@ -18,7 +18,8 @@ from groundtrace.model import Document, Gap, Message, Reading, Said, Span, State
 Field = Literal["query", "context", "answer", "citations"]
 Reason = Literal[
     "content_off", "masked", "truncated", "elsewhere", "not_instrumented", "no_request", "error", "no_answer",
-    "ambiguous_numbering", "not_given", "not_found", "unreadable", "still_growing",
+    "ambiguous_numbering", "not_given", "malformed", "damaged", "not_found", "unreadable",
+    "still_growing",
 ]  # fmt: skip
 
 _REASONS: Mapping[State, Reason] = {
@@ -41,6 +42,8 @@ _FIELDS: tuple[Field, ...] = ("query", "context", "answer")
 HALVES = "the text holds halves of characters (lone surrogates, shown as U+FFFD): cut texts between characters"
 _WHOLE_ENDS = ".!?…。！？)]}>\"'”’»*`"
 _SHORTEST_LIMIT = 32
+_USUAL_LIMITS = (*(2**n for n in range(7, 18)), *(10**n for n in range(3, 6)), 500, 2_000, 4_000, 5_000, 12_000, 50_000)
+_FEW = 3  # what is left of a limit is room for an ellipsis that did not come
 
 
 def gap(field: Field, reason: Reason, remedy: str) -> Gap:
@@ -62,10 +65,11 @@ def lost(field: Field, state: State, remedy: str = "") -> Gap:
     return gap(field, _REASONS[known], remedy or _REMEDIES[known])
 
 
-def length_limit(trace: Trace) -> int | None:
+def length_limit(trace: Trace, readings: Iterable[Reading] = ()) -> int | None:
     """The length all values of a trace are cut at, None where none is: many values end at one length, amid a word.
 
-    Looked for: several different texts of the greatest length, in different attributes, that end as no text ends.
+    Looked for: texts of the greatest length, in different attributes, that end as no text ends. They are several
+    texts, or it is one answer alone and a length that limits are usually set to.
     """
     longest = _SHORTEST_LIMIT
     at_limit: dict[str, set[str]] = {}
@@ -78,7 +82,15 @@ def length_limit(trace: Trace) -> int | None:
                     at_limit.setdefault(value, set()).add(name)
     broken = {value: names for value, names in at_limit.items() if value.rstrip()[-1:] not in _WHOLE_ENDS}
     kinds = {"".join(c for c in name if not c.isdigit()) for names in broken.values() for name in names}
-    return longest if len(broken) > 1 and len(kinds) > 1 else None
+    if len(kinds) < 2 or (len(broken) == 1 and not _is_cut_answer(next(iter(broken)), readings)):
+        return None
+    return longest
+
+
+def _is_cut_answer(text: str, readings: Iterable[Reading]) -> bool:
+    """Whether a text that breaks off amid a word at a usual limit, or a few characters before, is an answer."""
+    usual = any(0 <= limit - len(text) <= _FEW for limit in _USUAL_LIMITS)
+    return usual and text[-1].isalnum() and any(r.output is not None and r.output.value == text for r in readings)
 
 
 def mended(trace: Trace) -> frozenset[str]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from groundtrace.citations import cite
 from groundtrace.model import Citation, Gap, Kind, Mention, Passage, Record, Ref, Risk, Signal, Turn
 from groundtrace.read.context import content_id, unique_id
+from groundtrace.read.gaps import Field, gap, lost
+from groundtrace.read.given import TEXTS, check
+from groundtrace.read.masks import holds_mask, is_mask
 from groundtrace.read.plain import facts, plain, sound
 
-_TEXTS = ("text", "content", "page_content")
-_TAKEN = {*_TEXTS, "id", "score", "timestamp", "metadata", "rank"}
+T = TypeVar("T")
+
+_WORDS: Mapping[Kind, Mapping[Field, str]] = {"summary": {"context": "source", "answer": "summary"}}
+_TAKEN = {*TEXTS, "id", "score", "timestamp", "metadata", "rank"}
 
 
 def record(
@@ -33,20 +38,28 @@ def record(
 ) -> Record:
     """Make a record by hand: what was asked, what was retrieved for it, what was answered.
 
+    A record of kind "summary" has its source as the context and the summary as the answer; it needs no query.
     Passages are texts, objects with a `text` (and `id`, `score`, `timestamp`, `metadata`), or Passages; they count
     from 1 as the answer's markers do. `context=[]` says that nothing was retrieved, `context=None` that it is not
-    known. Citations are read from the answer unless they are given. Whatever is not given is a gap.
+    known. Citations are read from the answer unless they are given. Whatever is not given, or masked, is a gap.
+    A TypeError says what is of a wrong type, a ValueError what word is unknown or which Citation given does not lie
+    in the answer; both say what is wanted.
 
     >>> made = record("How far?", [{"id": "moon", "text": "The Moon is 384,400 km away."}], "384,400 km [1].")
     >>> [(c.marker, c.passage_id) for c in made.citations], made.gaps
     ([('[1]', 'moon')], ())
+    >>> record(context=["The source."], answer="A summary.", kind="summary", key_facts=["It is a source."]).gaps
+    ()
     """
-    passages = _passages(context or ())
-    answer = _text(answer)
-    query = _text(query)
-    key = json.dumps([query, [p.text for p in passages], answer], ensure_ascii=False)
+    history, key_facts, tags = _listed(history), _listed(key_facts), _listed(tags)
+    lists = {"citations": citations, "history": history, "key_facts": key_facts, "slices": slices, "tags": tags}
+    check(query, context, answer, kind=kind, risk=risk, ident=id, **lists)
+    key = json.dumps([_text(query), [_written(p) or "" for p in context or ()], _text(answer)], ensure_ascii=False)
+    lacks = {g.field: g for g in _gaps(query, context, answer, kind)}
+    passages = () if "context" in lacks else _passages(context or ())
+    answer = None if "answer" in lacks else _text(answer)
+    query = None if "query" in lacks else _text(query)
     ident = sound(id) if id else content_id("r", key)
-    given = {"query": query, "context": context, "answer": answer}
     return Record(
         id=ident,
         ref=ref or Ref("record", trace_id=ident),
@@ -61,17 +74,44 @@ def record(
         tags=tuple(sound(t) for t in tags),
         risk=risk,
         signals=tuple(signals),
-        gaps=tuple(_gap(name) for name, value in given.items() if value is None),
+        gaps=tuple(lacks.values()),
     )
+
+
+def _listed(given: Iterable[T]) -> Iterable[T]:
+    """What can be read twice: an iterator as a list, all else as it is."""
+    return list(given) if isinstance(given, Iterator) else given
 
 
 def _text(value: str | None) -> str | None:
     return sound(value) if value and value.strip() else None
 
 
-def _gap(name: str) -> Gap:
-    empty = " ([] where nothing was retrieved)" if name == "context" else ""
-    return Gap.model_validate({"field": name, "reason": "not_given", "remedy": f"give the record its {name}{empty}"})
+def _gaps(
+    query: str | None, context: Sequence[str | Mapping[str, Any] | Passage] | None, answer: str | None, kind: Kind
+) -> Iterator[Gap]:
+    """What a record lacks: what was not given, passages without a text, and what is masked, be it in part."""
+    if query is not None and is_mask(query):
+        yield lost("query", "masked")
+    elif kind != "summary" and _text(query) is None:
+        yield _gap("query", kind)
+    texts = [_written(item) for item in context or ()]
+    if any(text is not None and holds_mask(text) for text in texts):
+        yield lost("context", "masked")
+    elif None in texts:
+        bare = f"context[{texts.index(None)}] holds no text"
+        yield gap("context", "not_given", f"give the record its passages' texts ({bare})")
+    elif context is None:
+        yield _gap("context", kind)
+    if answer is not None and holds_mask(answer):
+        yield lost("answer", "masked")
+    elif _text(answer) is None:
+        yield _gap("answer", kind)
+
+
+def _gap(field: Field, kind: Kind) -> Gap:
+    empty = " ([] where nothing was retrieved)" if field == "context" and kind == "answer" else ""
+    return gap(field, "not_given", f"give the record its {_WORDS.get(kind, {}).get(field, field)}{empty}")
 
 
 def _passages(items: Sequence[str | Mapping[str, Any] | Passage]) -> tuple[Passage, ...]:
@@ -82,11 +122,19 @@ def _passages(items: Sequence[str | Mapping[str, Any] | Passage]) -> tuple[Passa
     return tuple(made)
 
 
+def _written(item: str | Mapping[str, Any] | Passage) -> str | None:
+    """The text of a passage; None where it has none, "" where it was seen to be empty."""
+    if isinstance(item, Passage):
+        return item.text
+    item = {"text": item} if isinstance(item, str) else item
+    return next((sound(str(item[k])) for k in TEXTS if item.get(k) is not None), None)
+
+
 def _passage(item: str | Mapping[str, Any] | Passage, rank: int, taken: set[str]) -> Passage:
     if isinstance(item, Passage):
         return item.model_copy(update={"id": unique_id(item.id, taken)})
     item = {"text": item} if isinstance(item, str) else item
-    text = next((sound(str(item[k])) for k in _TEXTS if item.get(k) is not None), "")
+    text = _written(item) or ""
     ident = item.get("id")
     metadata = item.get("metadata")
     known = metadata if isinstance(metadata, Mapping) else {k: v for k, v in item.items() if k not in _TAKEN}
@@ -110,10 +158,30 @@ def _citations(
         return ()
     if given is None:
         return cite(answer, passages)
-    own = [c for c in given if isinstance(c, Citation) and 0 <= c.start <= c.end <= len(answer)]
+    known = {p.id for p in passages}
+    own = [_checked(c, answer, known) for c in given if isinstance(c, Citation)]
     mentions = [m if isinstance(m, Mention) else _mention(m) for m in given if isinstance(m, (Mention, Mapping))]
-    made = [c for c in cite(answer, passages, mentions) if c.origin == "structured"]
+    cited = cite(answer, passages, mentions)
+    made = [c for c in cited if c.origin == "structured" or any(_points_at(m, c, answer) for m in mentions)]
     return tuple(sorted((*own, *made), key=lambda c: c.start))
+
+
+def _checked(citation: Citation, answer: str, known: Collection[str]) -> Citation:
+    """A citation that lies in the answer, and points nowhere where it points to no passage."""
+    places = ((citation.start, citation.end), (citation.claim_start, citation.claim_end))
+    if not all(0 <= start <= end <= len(answer) for start, end in places):
+        remedy = f"give start, end, claim_start and claim_end as code points of the answer, 0 to {len(answer)}"
+        raise ValueError(f"a citation lies outside of the answer: {citation!r}; {remedy}")
+    return citation if citation.passage_id in known else citation.model_copy(update={"passage_id": None})
+
+
+def _points_at(mention: Mention, citation: Citation, answer: str) -> bool:
+    """Whether what was given is the place of a mark in the answer, and no claim of its own."""
+    start, end = mention.start, mention.end if mention.end is not None else mention.start
+    if start is None or end is None or not (start <= citation.end and citation.start <= end):
+        return mention.claim is not None and mention.claim.strip() == citation.marker
+    beside = answer[start : citation.start] + answer[citation.end : end]
+    return not any(c.isalnum() for c in beside)
 
 
 def _mention(given: Mapping[str, Any]) -> Mention:

@@ -17,7 +17,7 @@ from groundtrace.text import fold
 Span = tuple[int, int]
 
 _WORDS = r"(?:documents?|docs?|sources?|passages?|contexts?|chunks?|references?|results?|snippets?|excerpts?|articles?)"
-_BEFORE = r"^[ \t]*+(?:[#>*=_-]{1,6}[ \t]*)?"
+_BEFORE = r"^[ \t]*(?:[#>*=_-]{1,6}[ \t]*)?"
 _LABELS = {
     "brackets": re.compile(_BEFORE + r"[\[【](?P<n>\d{1,3})[\]】][*_]{0,2}[ \t]*[:.–-]?[ \t]*", re.MULTILINE),
     "words": re.compile(
@@ -46,26 +46,26 @@ _ASKS = (
     r"(?:question|query|user[ \t]+(?:input|message|request)|frage|pregunta|domanda|pergunta|вопрос|質問|问题)"
 )
 _QUESTION = re.compile(
-    rf"^(?:[ \t]*+(?:[#>*_-]{{1,6}}|\[\[)?[ \t#]{{0,4}}{_ASKS}[ \t]*"
+    rf"^(?:[ \t]*(?:[#>*_-]{{1,6}}|\[\[)?[ \t#]{{0,4}}{_ASKS}[ \t]*"
     rf"(?:[*_# \t]{{0,6}}\]\]|[*_]{{0,3}}[:：][*_]{{0,3}}|$)"
-    rf"|[ \t]*+<(?P<tag>question|query|user_query|user_question)>)[ \t]*",
+    rf"|[ \t]*<(?P<tag>question|query|user_query|user_question)>)[ \t]*",
     re.MULTILINE | re.IGNORECASE,
 )
 _NEXT = re.compile(
-    r"^[ \t]*+(?:[#>*_-]{1,6}|\[\[)?[ \t#]{0,4}"
+    r"^[ \t]*(?:[#>*_-]{1,6}|\[\[)?[ \t#]{0,4}"
     r"(?:(?:helpful |final |your |the )?(?:answer|response|reply|output|reasoning|assistant)"
     r"|context|documents|sources|passages|instructions?)[ \t]*(?:[*_# \t]{0,6}\]\]|[*_]{0,3}[:：])"
-    r"|^[ \t]*+</|^Respond with\b|^-{3,}[ \t]*$|^```",
+    r"|^[ \t]*</|^Respond with\b|^-{3,}[ \t]*$|^```",
     re.MULTILINE | re.IGNORECASE,
 )
-_CLOSED = re.compile(r"^[ \t]*+(?:</\w|-{3,}[ \t]*$|={3,}[ \t]*$|```|\[\[[ \t]*#|#{1,4}[ \t]\w)", re.MULTILINE)
+_CLOSED = re.compile(r"^[ \t]*(?:</\w|-{3,}[ \t]*$|={3,}[ \t]*$|```|\[\[[ \t]*#|#{1,4}[ \t]\w)", re.MULTILINE)
 _CONTEXT = re.compile(
-    r"^[ \t]*+(?:[#>*_-]{1,6}[ \t]*)?(?:(?:the |retrieved |relevant |given )*"
+    r"^[ \t]*(?:[#>*_-]{1,6}[ \t]*)?(?:(?:the |retrieved |relevant |given )*"
     r"(?:contexts?|documents?|sources?|passages?|search results|context information))[^\n:]{0,60}:[*_]{0,3}[ \t]*$|"
-    r"^[ \t]*+(?:[#>*_-]{1,6}[ \t]*)?context[*_]{0,3}:[*_]{0,3}",
+    r"^[ \t]*(?:[#>*_-]{1,6}[ \t]*)?context[*_]{0,3}:[*_]{0,3}",
     re.MULTILINE | re.IGNORECASE,
 )
-_FENCE = re.compile(r"^[ \t]*+(?P<fence>-{3,}|={3,}|`{3})[ \t]*$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*(?P<fence>-{3,}|={3,}|`{3})[ \t]*$", re.MULTILINE)
 _LEFT_OVER = re.compile(r"\A(?:\s*(?:</[\w-]{1,40}>|-{3,}|={3,}|```))+")
 _BLANK = re.compile(r"\n[ \t]*\n")
 _BLANK_ABOVE = re.compile(r"\n[ \t]*\n[ \t]*\Z")
@@ -95,20 +95,28 @@ class _Label:
 def places(texts: Sequence[str], prompt: str) -> tuple[Span | None, ...]:
     """Where each text stands in a prompt, apart from white space, case and quote style; None where it does not.
 
+    A text given twice is looked for twice.
+
     >>> places(["The  Moon.", "Mars."], "[1] the moon. [2] Venus.")
     ((4, 13), None)
+    >>> places(["Mars.", "Mars.", "Mars."], "[1] Mars. [2] Mars.")
+    ((4, 9), (14, 19), None)
     """
     folded = None
     found: list[Span | None] = []
+    after: dict[str, int] = {}
+    after_folded: dict[str, int] = {}
     for text in texts:
         words = text.strip()
-        at = prompt.find(words) if words else -1
-        if at >= 0 or not words:
-            found.append((at, at + len(words)) if words else None)
+        at = prompt.find(words, after.get(words, 0)) if words else -1
+        if at >= 0 or not words or words in after:
+            found.append((at, at + len(words)) if at >= 0 else None)
+            after[words] = at + len(words) if at >= 0 else len(prompt)
             continue
         folded = folded or fold(prompt)
         key = fold(words).text
-        at = folded.text.find(key) if key else -1
+        at = folded.text.find(key, after_folded.get(key, 0)) if key else -1
+        after_folded[key] = at + len(key) if at >= 0 else len(folded.text)
         found.append(folded.span(at, at + len(key)) if at >= 0 else None)
     return tuple(found)
 

@@ -6,12 +6,13 @@ start time only among siblings. All walks are iterative and see every span once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from groundtrace.model import Reading, Span, Trace
 
 _NEVER = 1 << 62
+_LOST = "lost "
 _HELD = {"query": "query", "context": "documents", "answer": "output"}
 """The part of a reading that holds a field of the record."""
 
@@ -25,6 +26,11 @@ class Seen:
     parent: Seen | None = field(default=None, repr=False)
     tree: str = ""
     place: int = 0
+
+    @property
+    def orphan(self) -> bool:
+        """Whether the top its tree hangs from names a parent that is not in the trace."""
+        return self.tree.startswith(_LOST)
 
     def above(self) -> Iterable[Seen]:
         """The spans it stands below, nearest first."""
@@ -66,7 +72,7 @@ def walk(trace: Trace, readings: Mapping[int, Reading]) -> tuple[Seen, ...]:
     done: set[int] = set()
 
     def descend(top: int) -> None:
-        tree = _tree_of(trace.spans[top])
+        tree = _tree_of(trace.spans[top], first)
         waiting: list[tuple[int, Seen | None, bool]] = [(top, None, False)]
         while waiting:
             at, parent, aside = waiting.pop()
@@ -88,9 +94,9 @@ def walk(trace: Trace, readings: Mapping[int, Reading]) -> tuple[Seen, ...]:
     return tuple(order)
 
 
-def _tree_of(top: Span) -> str:
+def _tree_of(top: Span, held: Container[str]) -> str:
     """What a topmost span hangs from: orphans of one lost parent are one tree."""
-    return f"lost {top.parent_id}" if top.parent_id else f"top {top.id}"
+    return f"{_LOST}{top.parent_id}" if top.parent_id and top.parent_id not in held else f"top {top.id}"
 
 
 def _start(span: Span) -> int:

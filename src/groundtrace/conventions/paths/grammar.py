@@ -153,7 +153,7 @@ def inside(value: Any, steps: Sequence[Step], where: str) -> tuple[Any, ...] | N
             if isinstance(taken, Nothing):
                 item_of = f", item {at + 1} of {len(held)}," if len(held) > 1 else ""
                 return replace(taken, where=f"{where}{item_of}")
-            reached.extend(islice(taken, MANY - len(reached)))
+            reached.extend(islice(taken, MANY + 1 - len(reached)))
         held = reached
         where += "[*]" if step is None else f"[{step}]" if isinstance(step, int) else f".{step}"
     return tuple(held)

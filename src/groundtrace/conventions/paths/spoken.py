@@ -12,8 +12,6 @@ from groundtrace.conventions.paths.table import WITHIN, Table
 from groundtrace.conventions.shapes import MANY, documents, metadata_of, number, said, text
 from groundtrace.model import Document, Reading, Said, Span, State, Tool
 
-_FACTS = ("session", "user", "model", "response_id")
-
 
 @dataclass
 class Mapped:
@@ -51,7 +49,10 @@ class Mapped:
             declared=self._declared(context, answer),
             kind=self.table.of,
             key_facts=self._facts(span),
-            **{name: self._fact(span, name) for name in _FACTS},
+            session=self._fact(span, "session"),
+            user=self._fact(span, "user"),
+            model=self._fact(span, "model"),
+            response_id=self._fact(span, "response_id"),
         )
 
     def _declared(self, context: str, answer: str) -> tuple[Literal["query", "context", "answer"], ...]:
@@ -85,10 +86,11 @@ class Mapped:
         return text(held[0]) if not isinstance(held, Nothing) and held else None
 
     def _facts(self, span: Span) -> tuple[str, ...]:
-        held = follow(self.paths["key_facts"], span.attributes) if "key_facts" in self.paths else ()
-        if isinstance(held, Nothing):
+        path = self.paths.get("key_facts")
+        held = follow(path, span.attributes) if path is not None else ()
+        if path is None or isinstance(held, Nothing):
             return ()
-        every = _items(held, self.paths["key_facts"])
+        every = _items(held, path)
         return tuple(words for item in every if (words := text(item)) and words.strip())
 
     # --- the context --------------------------------------------------------------------------------------------------
