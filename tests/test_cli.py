@@ -13,6 +13,7 @@ import sys
 import time
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -203,6 +204,79 @@ def test_show_as_json_is_one_object_a_record(folder: Path) -> None:
     assert {gap["field"] for gap in told[-1]["gaps"]} >= {"answer"}
 
 
+PLAN = """
+sources = "spans.jsonl"
+[conventions.mine]
+spans = {{ name = "generate" }}
+query = "app.in.question"
+answer = "app.answer"
+context = "app.docs[*]"
+examples = [{{ attributes = {{ "app.in" = {{ question = "Who?" }} }}, expect = {{ query = "{expected}" }} }}]
+"""
+
+
+@pytest.fixture
+def own(folder: Path) -> Path:
+    """The folder with a plan that maps spans of an application's own making, and these spans."""
+    (folder / "plan.toml").write_text(PLAN.format(expected="Who?"), encoding="utf-8")
+    held = {"app.in": '{"question": "Are dogs free?"}', "app.reply": "Yes [1]."}
+    passages = {"arrayValue": {"values": [{"stringValue": '{"text": "Dogs travel for free."}'}]}}
+    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in held.items()]
+    span = {"traceId": "a" * 32, "spanId": "b" * 16, "name": "generate"}
+    span["attributes"] = [*attributes, {"key": "app.docs", "value": passages}]
+    line = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
+    (folder / "own.jsonl").write_text(line + "\n", encoding="utf-8")
+    return folder
+
+
+def test_show_reads_by_the_mappings_of_a_plan(own: Path) -> None:
+    """What stands at its paths, and for a path that leads nowhere what stands there instead."""
+    told = words(groundtrace("show own.jsonl --plan plan.toml", own).stdout)
+    assert f"query Are dogs free? from app.in.question, span {'b' * 16}" in told
+    assert "Dogs travel for free. from app.docs[*], span" in told
+    assert (
+        "gap answer: not_found; mapping mine finds no answer at app.answer of span generate: "
+        "the span holds app.in, app.reply, app.docs; record it there, or mend conventions.mine.answer in the plan"
+    ) in told
+    assert "5 traces read" in groundtrace("show plan.toml", own).stdout
+
+
+def test_run_takes_sources_beside_a_plan(own: Path) -> None:
+    """`--plan` says what the line does not."""
+    (own / "plan.toml").write_text(PLAN.format(expected="Who?").replace('app.answer"', 'app.reply"'), encoding="utf-8")
+    told = json.loads(groundtrace("run own.jsonl --plan plan.toml --to jsonl:out.jsonl --json", own).stdout)
+    assert (told["traces"], told["records"]) == (1, {"answer": 1})
+    assert told["cards"]["source_support"] == {"scored": 1}
+    done = groundtrace("run plan.toml --plan plan.toml", own)
+    assert (done.returncode, "stands beside other sources" in done.stderr) == (2, True)
+
+
+def test_a_mapping_that_does_not_read_its_own_example_never_starts(own: Path) -> None:
+    """One line with the example and the difference."""
+    (own / "plan.toml").write_text(PLAN.format(expected="What?"), encoding="utf-8")
+    done = groundtrace("run plan.toml", own)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("groundtrace: conventions.mine.examples[1].query: 'Who?' is read where 'What?' is")
+
+
+def test_show_calls_a_summary_and_its_source_by_their_names(folder: Path) -> None:
+    """Also where one of them is missing."""
+    lines = [{"source": ["One.", "Two."], "summary": "Both.", "key_facts": ["One"]}, {"summary": "Both."}]
+    (folder / "sums.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    told = words(groundtrace("show sums.jsonl", folder).stdout)
+    assert "source p-" in told
+    assert "summary Both. must hold One" in told
+    assert "gap source: not_given; give the record its source" in told
+    assert "2 records (2 of kind summary)" in told
+
+
+def test_a_run_whose_rubrics_are_for_other_records_says_so(folder: Path) -> None:
+    """An empty table would say nothing."""
+    done = groundtrace("run records.jsonl --rubric summary_groundedness --to jsonl:out.jsonl", folder)
+    assert done.returncode == 0
+    assert "No record is of a kind that these rubrics are for." in done.stdout
+
+
 # --- plugins, help --------------------------------------------------------------------------------------------------
 
 
@@ -294,7 +368,10 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(folder: Path) -> None:
     with (folder / "many.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(f'{line[:-1]}, "n": {n}}}\n' for n in range(20_000))
     command = [sys.executable, "-m", "groundtrace.cli", "run", "jsonl:many.jsonl"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    piped: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # a shell that runs the tests in the background ignores the signal, and its children inherit that
+    piped["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, cwd=folder, **piped) as running:
         while not (folder / "many.groundtrace.jsonl").exists():
             assert running.poll() is None
             time.sleep(0.05)
@@ -368,9 +445,58 @@ def test_an_answer_of_a_megabyte_is_shown_short(folder: Path) -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_trouble(folder: Path) -> None:
-    """`groundtrace show FILE | head -1`."""
-    done = groundtrace("show spans.jsonl --json | head -1", folder)
-    assert len(done.stdout.splitlines()) == 1
+    """`groundtrace show FILE | head -1`: nothing on stderr, and the exit code of a command that did its work."""
+    many = "".join(json.dumps({**RECORD, "id": f"r{n}", "answer": "Free [1]. " * 2000}) + "\n" for n in range(60))
+    (folder / "many.jsonl").write_text(many, encoding="utf-8")
+    for command in ("show many.jsonl --json", "show many.jsonl", "run spans.jsonl"):
+        program = [sys.executable, "-m", "groundtrace.cli", *command.split()]
+        with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as left:
+            assert left.stdout
+            if command.startswith("show"):
+                assert left.stdout.readline()
+            left.stdout.close()
+            assert left.stderr
+            assert left.stderr.read() == ""
+        assert left.returncode == 0
+
+
+def test_quiet_still_says_what_was_lost(folder: Path) -> None:
+    """Silence means that everything was read."""
+    lines = [json.dumps(RECORD), "torn {", '{"answer": 1', "5"]
+    (folder / "torn.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    done = groundtrace("run torn.jsonl --quiet", folder)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [
+        "groundtrace: torn.jsonl: 1 line is no record (line 4): skipped; one holds query, context, answer, summary",
+        "groundtrace: torn.jsonl: 2 lines are not JSON (lines 2, 3): skipped",
+    ]
+
+
+def test_the_files_that_were_written_are_named(folder: Path) -> None:
+    """One can open them, and find them beside the traces."""
+    assert (
+        "written  spans.groundtrace.logs.jsonl, spans.groundtrace.jsonl"
+        in groundtrace("run spans.jsonl", folder).stdout
+    )
+
+
+def test_what_a_shell_expands_is_read_as_one_and_our_own_files_are_left_out(folder: Path) -> None:
+    """The second `run *.jsonl` finds the files of the first."""
+    for _ in range(2):
+        done = groundtrace("run spans.jsonl spans.logs.jsonl records.jsonl *.groundtrace.jsonl", folder)
+        assert done.returncode in (0, 2)
+    names = sorted(path.name for path in folder.glob("*.jsonl"))
+    done = groundtrace(f"run {' '.join(names)}", folder)
+    assert done.returncode == 0
+    assert "6 traces read · 6 records" in done.stdout
+
+
+def test_a_home_that_takes_no_files_is_refused_before_anything_is_judged(folder: Path) -> None:
+    """With what to write instead."""
+    (folder / "spans.groundtrace.logs.jsonl").mkdir()
+    done = groundtrace("run spans.jsonl", folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'spans.groundtrace.logs.jsonl' can't be written to; name a place that is yours: --to" in done.stderr
 
 
 def test_plain_text_keeps_its_letters() -> None:

@@ -17,6 +17,7 @@ from groundtrace.model import Window, dump, load
 from groundtrace.plan import Plan
 
 SPEC = "otel:spans.jsonl"
+BUILT_IN = ("factual_accuracy", "rag_faithfulness", "source_support", "summary_groundedness")
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 tables = st.fixed_dictionaries(
@@ -69,7 +70,7 @@ def test_the_parts_of_a_plan_hold_every_trace_of_the_whole_exactly_once(
 def test_what_nobody_says_has_its_default() -> None:
     """A source is all a plan needs."""
     plan = Plan.from_args(sources=[SPEC])
-    assert (plan.judge, plan.sinks, plan.rubrics) == ("offline", (), ("rag_faithfulness", "source_support"))
+    assert (plan.judge, plan.sinks, plan.rubrics) == ("offline", (), BUILT_IN)
     assert (plan.sample, plan.window, plan.dry_run) == (None, Window(), False)
 
 
@@ -214,9 +215,21 @@ def test_a_bad_value_from_the_environment_says_that_it_comes_from_there(monkeypa
     "judge",
     [
         "openai:gpt,api_key=hunter2",
+        "openai:gpt,apiKey=hunter2",
         {"use": "openai", "api_key": "hunter2"},
+        {"use": "openai", "key": "hunter2"},
         "openai:gpt,base_url=http://me:hunter2@host/v1",
         {"use": "openai", "base_url": "http://me:hunter2@host/v1"},
+        {"use": "openai", "headers": {"api_key": "hunter2"}},
+        {"use": "openai", "headers": [{"X-Api-Key": "hunter2"}]},
+        {"use": "openai", "extra": {"deep": {"er": {"access-token": "hunter2"}}}},
+        {"use": "openai", "header": "x-api-key: hunter2"},
+        {"use": "openai", "headers": ["Authorization: Basic hunter2"]},
+        {"use": "openai", "headers": {"X": "Bearer hunter2"}},
+        {"use": "openai", "body": '{"api_key": "hunter2"}'},
+        "openai:gpt,base_url=https://h/v1?model=x&api_key=hunter2",
+        "openai:gpt,base_url=https://h/v1?api%5Fkey=hunter2",
+        ["x", {"use": "openai", "password": "hunter2"}],
     ],
 )
 def test_a_secret_does_not_belong_in_a_plan_and_the_refusal_does_not_repeat_it(judge: Any) -> None:
@@ -225,3 +238,31 @@ def test_a_secret_does_not_belong_in_a_plan_and_the_refusal_does_not_repeat_it(j
         Plan(sources=SPEC, judge=judge)
     assert "hunter2" not in str(error.value)
     assert "hunter2" not in repr(error.value)
+    assert "OPENAI_API_KEY" in str(error.value) or isinstance(judge, list)
+
+
+def test_a_secret_is_refused_wherever_it_stands_and_the_variable_is_named() -> None:
+    """In sinks and sources, in a file's text too; a platform nobody knows has its own SDK's name."""
+    for key, spec, says in (
+        ("sinks", "otlp:https://h/v1?api_key=hunter2", "OTEL_EXPORTER_OTLP_HEADERS"),
+        ("sources", {"use": "langsmith", "argument": "p", "headers": {"x-api-key": "hunter2"}}, "LANGSMITH_API_KEY"),
+        ("rubrics", "mine:x,token=hunter2", "under the name its SDK reads"),
+        ("conventions", "mine:x,token=hunter2", "under the name its SDK reads"),
+    ):
+        with pytest.raises(PlanError, match=says) as error:
+            Plan.model_validate_json(json.dumps({"sources": SPEC, key: [spec]}))
+        assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        "openai:gpt,max_tokens=100,base_url=http://127.0.0.1:8000/v1?version=2",
+        {"use": "openai", "headers": {"x-tenant": "a"}, "tokenizer": "t", "api_key": ""},
+        {"use": "openai", "cache": {"key": "by content"}, "url": "https://me@host/token/1"},
+        "openai:key-lookup,prompt=say monkey: banana",
+    ],
+)
+def test_what_is_no_secret_is_no_secret(judge: Any) -> None:
+    """Tokens are also counted, and keys also open maps."""
+    assert Plan(sources=SPEC, judge=judge).judge == judge

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ import pytest
 import neighbours
 from groundtrace.errors import PlanError
 from groundtrace.memory import InMemory
-from groundtrace.model import Record
+from groundtrace.model import Record, Scorecard
 from groundtrace.plan import Plan
 from groundtrace.run import look, run
 from groundtrace.tally import Report
@@ -22,6 +22,9 @@ Install: TypeAlias = Callable[[str], None]
 
 FERRY = "The night ferry to Sandhaven leaves at 21:40 every day and takes 95 minutes."
 DOGS = "Dogs travel for free and must be kept on a lead on the car deck."
+FOR_ANSWERS = ("factual_accuracy", "rag_faithfulness", "source_support")
+"""The built-in rubrics that judge answers; a plan that names none asks them all."""
+
 RECORDS: list[dict[str, Any]] = [
     {"id": "good", "query": "When does it leave?", "context": [FERRY], "answer": "It leaves at 21:40 every day [1]."},
     {"id": "wrong", "query": "Are dogs free?", "context": [FERRY, DOGS], "answer": "Dogs travel for free [1]."},
@@ -60,6 +63,13 @@ def cards(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
+def write_spans(file: Path) -> None:
+    """The demo's traces."""
+    data = resources.files("groundtrace.data")
+    file.write_bytes(data.joinpath("demo.jsonl").read_bytes())
+    file.with_suffix(".logs.jsonl").write_bytes(data.joinpath("demo.logs.jsonl").read_bytes())
+
+
 def test_scores_go_home_and_a_second_run_adds_nothing(records: Path) -> None:
     """Beside the records they came from, once."""
     first = run(Plan(sources="records.jsonl"))
@@ -67,11 +77,11 @@ def test_scores_go_home_and_a_second_run_adds_nothing(records: Path) -> None:
     written = home.read_bytes()
     second = run(Plan(sources="records.jsonl"))
     assert {(card["record_id"], card["rubric"]) for card in cards(home)} == {
-        (record["id"], rubric) for record in RECORDS for rubric in ("rag_faithfulness", "source_support")
+        (record["id"], rubric) for record in RECORDS for rubric in FOR_ANSWERS
     }
     assert home.read_bytes() == written
-    assert set(first.receipts["beside records.jsonl"]) == {"written"}
-    assert set(second.receipts["beside records.jsonl"]) == {"unchanged"}
+    assert set(first.receipts["records.groundtrace.jsonl"]) == {"written"}
+    assert set(second.receipts["records.groundtrace.jsonl"]) == {"unchanged"}
 
 
 def test_the_report_tells_what_happened(records: Path) -> None:
@@ -102,12 +112,36 @@ def test_a_run_is_the_sum_of_its_parts(records: Path, count: int) -> None:
     assert len(cards(folder / "parts.jsonl")) == len(cards(folder / "whole.jsonl"))
 
 
-def test_several_sources_each_go_home(records: Path) -> None:
+def test_files_given_one_by_one_are_one_reading(records: Path) -> None:
+    """As a shell expands `run *.jsonl`: what stands in two is judged once, and the folder that holds them is home."""
+    more = records.with_name("more.jsonl")
+    more.write_text("".join(json.dumps(record) + "\n" for record in (RECORDS[0], {**RECORDS[1], "id": "new"})))
+    plan = Plan(sources=("records.jsonl", "more.jsonl", "./records.jsonl"), rubrics="rag_faithfulness")
+    report = run(plan)
+    assert report.traces == len(RECORDS) + 1
+    home = records.with_name(f"{records.parent.name}.groundtrace.jsonl")
+    assert set(report.receipts) == {home.name}
+    assert {card["record_id"] for card in cards(home)} == {*(record["id"] for record in RECORDS), "new"}
+    everything = sorted(path.name for path in records.parent.iterdir())
+    again = run(Plan(sources=everything, rubrics="rag_faithfulness"))
+    assert set(again.receipts[home.name]) == {"unchanged"}
+    assert sum(run(part).traces for part in plan.split(2)) == report.traces
+
+
+def test_one_file_given_twice_has_its_own_home(records: Path) -> None:
+    """However it is spelled."""
+    report = run(Plan(sources=("records.jsonl", str(records), "./records.jsonl"), rubrics="rag_faithfulness"))
+    assert (report.traces, list(report.receipts)) == (len(RECORDS), ["records.groundtrace.jsonl"])
+
+
+def test_sources_of_different_kinds_each_go_home(records: Path) -> None:
     """A card is never written beside traces it does not come from."""
-    shutil.copy(records, records.with_name("more.jsonl"))
-    run(Plan(sources=("records.jsonl", "more.jsonl"), rubrics="rag_faithfulness"))
-    for name in ("records", "more"):
-        assert len(cards(records.with_name(f"{name}.groundtrace.jsonl"))) == len(RECORDS)
+    write_spans(records.with_name("spans.jsonl"))
+    report = run(Plan(sources=("records.jsonl", "spans.jsonl"), rubrics="rag_faithfulness"))
+    assert set(report.receipts) == {
+        "records.groundtrace.jsonl",
+        "spans.groundtrace.logs.jsonl, spans.groundtrace.jsonl",
+    }
 
 
 @pytest.mark.parametrize(
@@ -189,11 +223,59 @@ def test_a_red_flag_sends_the_record_on_to_the_deeper_rubric(records: Path) -> N
 def test_progress_is_told(records: Path) -> None:
     """It only grows, over all sources, and the last word is the whole."""
     said: list[tuple[int, int]] = []
-    shutil.copy(records, records.with_name("more.jsonl"))
-    plan = Plan(sources=("records.jsonl", "more.jsonl"), sinks="jsonl:out.jsonl")
+    write_spans(records.with_name("spans.jsonl"))
+    plan = Plan(sources=("records.jsonl", "spans.jsonl"), sinks="jsonl:out.jsonl")
     run(plan, progress=lambda *so_far: said.append(so_far))
-    assert said[-1] == (2 * len(RECORDS), 4 * len(RECORDS))
+    assert said[-1] == (len(RECORDS) + 5, len(FOR_ANSWERS) * (len(RECORDS) + 5))
     assert said == sorted(said)
+
+
+# --- kinds of record ------------------------------------------------------------------------------------------------
+
+
+SUMMARIES = [
+    {"id": "whole", "source": f"{FERRY} {DOGS}", "summary": FERRY, "key_facts": ["Dogs travel for free."]},
+    {"id": "other", "kind": "summary", "context": [FERRY, DOGS], "answer": "The ferry leaves at 22:55."},
+    {"id": "empty", "source": "", "summary": "The ferry leaves at 21:40."},
+    {"id": "half", "summary": "The ferry leaves at 21:40."},
+]
+
+
+def test_each_rubric_judges_the_kinds_of_record_it_is_for(records: Path) -> None:
+    """Summaries and answers in one file: no card, and no row of the report, for a rubric that has nothing to say."""
+    with records.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(summary) + "\n" for summary in SUMMARIES)
+    report = run(Plan(sources="records.jsonl", sinks="jsonl:out.jsonl"))
+    written = {(card["record_id"], card["rubric"]): card for card in cards(records.with_name("out.jsonl"))}
+    for_summaries = ("factual_accuracy", "summary_groundedness")
+    assert set(written) == {
+        *((record["id"], rubric) for record in RECORDS for rubric in FOR_ANSWERS),
+        *((summary["id"], rubric) for summary in SUMMARIES for rubric in for_summaries),
+    }
+    assert report.records == {"answer": len(RECORDS), "summary": len(SUMMARIES)}
+    assert report.cards["summary_groundedness"] == {"scored": 2, "unscored": 2}
+    assert written["empty", "summary_groundedness"]["reason"] == "empty_source"
+    assert written["half", "summary_groundedness"]["reason"] == "context_not_given"
+    alone = run(Plan(sources="records.jsonl", rubrics="rag_faithfulness", sinks="jsonl:alone.jsonl"))
+    assert set(alone.cards) == {"rag_faithfulness"}
+
+
+def test_a_mapping_of_the_plan_brings_summaries_to_their_rubric(records: Path) -> None:
+    """From spans of an application's own making, to scores beside them, judged offline."""
+    held = {"my.text": json.dumps({"body": FERRY}), "my.sum": "The ferry to Sandhaven leaves at 21:40.", "other": "x"}
+    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in held.items()]
+    span = {"traceId": "a" * 32, "spanId": "b" * 16, "name": "summarise", "attributes": attributes}
+    line = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
+    records.with_name("spans.jsonl").write_text(line + "\n", encoding="utf-8")
+    mine = {"spans": {"name": "summarise"}, "source": "my.text.body", "summary": "my.sum"}
+
+    report = run(Plan(sources="spans.jsonl", sinks="jsonl:out.jsonl", conventions={"mine": mine}))
+    without = run(Plan(sources="spans.jsonl", sinks="jsonl:none.jsonl"))
+
+    assert set(report.cards) == {"factual_accuracy", "summary_groundedness"}
+    assert report.cards["summary_groundedness"] == {"scored": 1}
+    assert {card["span_id"] for card in cards(records.with_name("out.jsonl"))} == {"b" * 16}
+    assert (without.records, without.cards) == ({"other": 1}, {})
 
 
 # --- trouble --------------------------------------------------------------------------------------------------------
@@ -242,7 +324,54 @@ def test_a_sink_that_refuses_keeps_no_other_from_its_cards(records: Path, instal
     assert set(report.receipts["neighbour:letters,full=yes"]) == {"failed"}
     assert set(report.receipts["jsonl:out.jsonl"]) == {"written"}
     assert {intent.sink for intent in memory.outbox()} == {"neighbour:letters,full=yes"}
-    assert len(cards(records.with_name("out.jsonl"))) == 2 * len(RECORDS)
+    assert len(cards(records.with_name("out.jsonl"))) == len(FOR_ANSWERS) * len(RECORDS)
+
+
+@pytest.fixture
+def many(records: Path) -> Path:
+    """Two hundred records, no two of them equal."""
+    lines = (json.dumps({**RECORDS[0], "id": f"m{n}", "context": [f"{FERRY} It has {n} cabins."]}) for n in range(200))
+    records.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return records
+
+
+def test_no_judge_is_asked_for_cards_that_go_nowhere(many: Path, install: Install) -> None:
+    """After three batches that no sink took, the source ends and says so."""
+    install("neighbour")
+    report = run(Plan(sources="records.jsonl", sinks="neighbour:letters,full=yes", rubrics="source_support"))
+    assert report.failed == (
+        "stopped judging jsonl: no score of 48 cards went out",
+        "writing to neighbour:letters,full=yes: neighbour: the letter box is full",
+    )
+    assert report.cards == {"source_support": {"scored": 48}}
+    assert report.about.calls == 48
+
+
+def test_one_sink_that_takes_cards_is_enough_to_go_on(many: Path, install: Install) -> None:
+    """The other's refusal is told once."""
+    install("neighbour")
+    sinks = ("neighbour:letters,full=yes", "jsonl:out.jsonl")
+    report = run(Plan(sources="records.jsonl", sinks=sinks, rubrics="source_support"))
+    assert len(report.failed) == 1
+    assert len(cards(many.with_name("out.jsonl"))) == 200
+
+
+class Forgetful(InMemory):
+    """A memory that breaks at the third card."""
+
+    def keep_card(self, card: Scorecard) -> None:
+        """Break."""
+        if card.record_id == RECORDS[2]["id"]:
+            raise OSError("no space left")
+        super().keep_card(card)
+
+
+def test_trouble_with_keeping_a_card_is_not_the_judges(records: Path) -> None:
+    """What was kept before is written, and the line says what broke."""
+    plan = Plan(sources="records.jsonl", sinks="jsonl:out.jsonl", rubrics="source_support")
+    report = run(plan, memory=Forgetful())
+    assert report.failed == ("keeping scores: OSError: no space left",)
+    assert [card["record_id"] for card in cards(records.with_name("out.jsonl"))] == ["good", "wrong"]
 
 
 def test_a_sink_that_breaks_is_told_like_one_that_refuses(records: Path, install: Install) -> None:

@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ def test_a_report_survives_json(some: list[Scorecard]) -> None:
     """A worker can send its report home, and no NaN is in it."""
     report = sum((Report.of_card(card) for card in some), Report(notes=("x: 1 line is not JSON",)))
     assert load(Report, dump(report)) == report
-    assert "NaN" not in dump(report)
+    json.loads(dump(report), parse_constant=pytest.fail)
 
 
 @given(st.lists(levels, min_size=1))
@@ -81,6 +82,21 @@ def test_every_level_of_a_scale_has_its_own_place_in_the_spread() -> None:
     """1 to 5 fall into five different fifths; so do the ends of a share."""
     assert sum((Tally.of(level, 1, 5) for level in range(1, 6)), Tally()).fifths == (1, 1, 1, 1, 1)
     assert (Tally.of(0, 0, 1) + Tally.of(1, 0, 1)).fifths == (1, 0, 0, 0, 1)
+
+
+def test_a_score_without_a_range_is_still_counted() -> None:
+    """Other people's rubrics make odd scales."""
+    tally = Tally.of(3, 1, 1) + Tally.of(1, 1, 1)
+    assert (tally.mean, tally.count, sum(tally.fifths)) == (2.0, 2, 2)
+
+
+def test_what_a_report_has_no_room_for_is_counted() -> None:
+    """A hundred notes are kept; nothing is dropped without a word."""
+    report = sum((Report(notes=(f"line {n:03}",), failed=(f"write {n:03}",)) for n in range(123)), Report())
+    assert (len(report.notes), report.about.more_notes) == (100, 23)
+    assert (len(report.failed), report.about.more_failed) == (100, 23)
+    assert (report + report).notes == report.notes
+    assert load(Report, dump(report)).about == report.about
 
 
 def test_null_is_counted_and_never_zero() -> None:

@@ -14,9 +14,10 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
+from urllib.parse import unquote
 
 from pydantic import (
     AwareDatetime,
@@ -28,6 +29,7 @@ from pydantic import (
     model_validator,
 )
 
+from groundtrace.adapters.lines import is_own
 from groundtrace.conventions.paths import declare, settle
 from groundtrace.errors import PlanError
 from groundtrace.model import Risk, Value, Window
@@ -44,9 +46,24 @@ _ENVIRONMENT: Mapping[str, str] = {
 _RUBRICS = ("factual_accuracy", "rag_faithfulness", "source_support", "summary_groundedness")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SECRET = re.compile(
-    r"^key$|(^|_)(api_?key|access_?key|secret_?key|token|secret|password|authorization)$", re.IGNORECASE
+    r"(?:^|[_-])(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|token|secret|password|passwd"
+    r"|authorization|credentials?)$",
+    re.IGNORECASE,
 )
-_LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
+_LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@|\bBearer\s+\S", re.IGNORECASE)
+_PAIR = re.compile(r"(?:^|[\s,;&?#{\"'])([\w%-]{1,64})[\"']?\s{0,9}[:=]\s{0,9}[\"']?[^\s,;&\"']")
+"""A name and the start of its value, as options, headers, the query of an address and JSON spell them."""
+_ENVIRONMENTS: Mapping[str, str] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "braintrust": "BRAINTRUST_API_KEY",
+    "google": "GOOGLE_API_KEY",
+    "langsmith": "LANGSMITH_API_KEY",
+    "mlflow": "MLFLOW_TRACKING_TOKEN",
+    "openai": "OPENAI_API_KEY",
+    "otlp": "OTEL_EXPORTER_OTLP_HEADERS",
+    "phoenix": "PHOENIX_API_KEY",
+}
+"""Where the platforms' own SDKs look for a secret."""
 
 
 def _vocabularies(value: object) -> object:
@@ -55,19 +72,20 @@ def _vocabularies(value: object) -> object:
     >>> _vocabularies({"use": "genai", "mine": [{"query": "app.q"}]})
     ('genai', {'name': 'mine', 'query': 'app.q'})
     """
-    tables = (
-        [name for name, item in value.items() if isinstance(item, (Mapping, list))]
-        if isinstance(value, Mapping)
-        else []
-    )
-    if not isinstance(value, Mapping) or (isinstance(value.get("use"), str) and not {*tables} - {"use"}):
+    if not isinstance(value, Mapping):
         return _many(value)
     used = value.get("use", ())
-    listed: list[object] = [used] if isinstance(used, (str, Mapping)) else list(used)
-    for name, item in value.items():
-        for table in () if name == "use" else item if isinstance(item, list) else (item,):
+    tables = {name: item for name, item in value.items() if name != "use"}
+    if isinstance(used, str) and used and not any(isinstance(item, (Mapping, list)) for item in tables.values()):
+        return (value,)
+    listed: list[object] = [*used] if isinstance(used, (list, tuple)) else [used]
+    for name, item in tables.items():
+        for table in item if isinstance(item, (list, tuple)) else (item,):
             if not isinstance(table, Mapping):
                 raise PlanError(f"conventions.{name}", table, "is no mapping", hint="write a table: [conventions.NAME]")
+            if "name" in table:
+                hint = "for the name of a span write spans = { name = ... }"
+                raise PlanError(f"conventions.{name}.name", table["name"], "is no key under a heading", hint=hint)
             listed.append({"name": name, **table})
     return tuple(listed)
 
@@ -75,6 +93,10 @@ def _vocabularies(value: object) -> object:
 def _many(value: object) -> object:
     """One spec where a list is wanted is a list of one."""
     return (value,) if isinstance(value, (str, Mapping)) else value
+
+
+def _listed(value: object) -> Iterable[object]:
+    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _moment(value: object) -> object:
@@ -106,8 +128,9 @@ class Plan(Value):
     """Everything a run needs to know; frozen, JSON and TOML both ways.
 
     `sources` are specs or paths, each read once; no `sinks` means home, where the traces came from; `conventions` are
-    specs and mappings, and no spec among them means all that are installed; no `sample` means the source's own share (files: all). `shard` (which, of how many)
-    is a part of a run. Relative paths start at the current folder, a plan file's too.
+    specs and mappings, and no spec among them means all that are installed; no `sample` means the source's own share
+    (files: all). `shard` (which, of how many) is a part of a run. Relative paths start at the current folder, a plan
+    file's too.
 
     >>> Plan(sources="otel:spans.jsonl").judge
     'offline'
@@ -196,23 +219,28 @@ class Plan(Value):
             for key in data:
                 if key not in cls.model_fields:
                     raise PlanError("plan", key, "is no key of a plan", valid=cls.model_fields)
+            for key in ("sources", "sinks", "rubrics", "judge"):
+                for spec in _listed(data.get(key)):
+                    _refuse_secrets(spec)
         try:
             return handler(data)
         except ValidationError as error:
             raise _plan_error(error) from None
 
-    @field_validator("sources", "sinks", "rubrics", "judge", "conventions")
+    @field_validator("conventions")
     @classmethod
-    def _without_secrets(cls, specs: Any) -> Any:
-        for spec in specs if isinstance(specs, tuple) else (specs,):
-            _refuse_secrets(spec)
+    def _without_secrets(cls, specs: tuple[_Spec, ...]) -> tuple[_Spec, ...]:
+        for spec in specs:
+            if not _is_mapping(spec):
+                _refuse_secrets(spec)
         return specs
 
     @field_validator("sources")
     @classmethod
     def _named(cls, specs: tuple[_Spec, ...]) -> tuple[_Spec, ...]:
         names = [plugin.name for plugin in installed("source")]
-        named = [_source(spec, names) if isinstance(spec, str) else spec for spec in specs]
+        given = [spec for spec in specs if not _is_ours(spec)]  # a shell's *.jsonl finds what was written before too
+        named = [_source(spec, names) if isinstance(spec, str) else spec for spec in given or specs]
         return tuple(spec for at, spec in enumerate(named) if spec not in named[:at])
 
     @field_validator("rubrics", "conventions")
@@ -319,6 +347,11 @@ def _sniffed(spec: str, paths: list[Path]) -> str:
     raise PlanError("source", spec, "holds no traces or records that an installed source recognises", hint=hint)
 
 
+def _is_ours(spec: _Spec) -> bool:
+    """Whether a source is the path of a file that groundtrace wrote."""
+    return isinstance(spec, str) and is_own(Path(spec)) and _exists(spec)
+
+
 def _exists(path: str) -> bool:
     try:
         return Path(path).exists()
@@ -351,14 +384,32 @@ def _plan_error(error: ValidationError) -> PlanError:
     return PlanError(key, fault["input"], f"does not fit: {fault['msg'].removeprefix('Value error, ')}")
 
 
-def _refuse_secrets(spec: _Spec) -> None:
-    """A plan is written to files and reports; a password in it would be too."""
-    options = spec.items() if isinstance(spec, dict) else re.findall(r",\s*(\w+)=([^,]*)", spec)
-    for name, value in options:
-        if _SECRET.search(name) and value:
-            raise PlanError(name, "(not shown)", "does not belong in a plan", hint="set it in the environment instead")
-    if _LOGIN.search(spec if isinstance(spec, str) else json.dumps(spec, default=str)):
-        raise PlanError("url", "(not shown)", "holds a password", hint="set it in the environment instead")
+def _refuse_secrets(spec: object) -> None:
+    """A plan is written to files and reports; a password in it would be too. The refusal does not repeat it."""
+    name = next((name for name, value in _said(spec) if value not in (None, "") and _SECRET.search(unquote(name))), "")
+    if name or _LOGIN.search(spec if isinstance(spec, str) else json.dumps(spec, default=str)):
+        use = spec.get("use") if isinstance(spec, Mapping) else spec
+        plugin = _ENVIRONMENTS.get(re.split("[:,]", use, maxsplit=1)[0].strip()) if isinstance(use, str) else None
+        hint = "set it in the environment instead" + (f": {plugin}" if plugin else ", under the name its SDK reads")
+        raise PlanError(name or "address", "(not shown)", "is a secret and does not belong in a plan", hint=hint)
+
+
+def _said(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """Every name in a spec with its value, however deep, also those inside of texts."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            # an option named `key` is one; deeper down, a key may be of anything
+            yield ("api_key" if not name and key == "key" else str(key)), item if _is_text(item) else None
+            yield from _said(item, f"{name}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _said(item, name or "-")
+    elif isinstance(value, str):
+        yield from ((match[1], "-") for match in _PAIR.finditer(value))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, (str, int, float))
 
 
 def _toml(value: object) -> str:

@@ -44,8 +44,9 @@ Again: TypeAlias = "Callable[[Case, Reply], Case | None]"
 class Source(Protocol):
     """Pulls traces from where they are kept; knows transport, not vocabulary.
 
-    A source of files may also have a class method `recognises(path) -> bool`, so that a bare path finds it; one of a
-    live platform `default_share`, the share of its traces looked at when nobody says (else all).
+    A source of files may also have a class method `recognises(path) -> bool`, so that a bare path finds it, and
+    `join(other)`, the source that reads both as one, or None; one of a live platform `default_share`, the share of its
+    traces looked at when nobody says (else all).
     """
 
     platform: str
@@ -137,7 +138,10 @@ class Judge(Protocol):
 
 @runtime_checkable
 class Sink(Protocol):
-    """Puts scores where people look. "upsert" platforms replace by id; "append" ones skip what is there."""
+    """Puts scores where people look. "upsert" platforms replace by id; "append" ones skip what is there.
+
+    One that writes files may also have `files`, their paths, for the report.
+    """
 
     name: str
     updates: Literal["upsert", "append"]

@@ -10,10 +10,10 @@ import datetime as dt
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from groundtrace.adapters.published import results
 from groundtrace.errors import InvalidVerdict, PlatformError
@@ -39,6 +39,9 @@ __all__ = ["Report", "look", "run"]
 
 _BATCH = 16
 """Cards written at once: few enough that a run cut short loses little, enough that files are not opened for each."""
+
+_VAIN = 3
+"""Batches none of which reached any sink, after which no more is asked: a judge is not paid for what goes nowhere."""
 
 _REPLIES = 4096
 """Replies kept within a run, so that equal questions close to each other are asked once."""
@@ -80,19 +83,26 @@ def look(plan: Plan, see: Callable[[Record], None]) -> Report:
 def _open(plan: Plan, memory: Memory, watch: Watch) -> _River:
     """Everything a plan names, opened; nothing has been read, asked or written yet."""
     sinks = [(_named(spec), load("sink", spec)) for spec in plan.sinks]
-    banks: list[Bank] = []
-    for spec in plan.sources:
-        source = load("source", spec)
-        banks.append((source, sinks if sinks or plan.dry_run else [(_home(spec), source.home())]))
+    sources = _joined(load("source", spec) for spec in plan.sources)
     return _River(
         plan=plan,
-        banks=banks,
+        banks=[(source, sinks if sinks or plan.dry_run else [_home(source)]) for source in sources],
         conventions=plan.vocabularies(),
         rubrics=[_Careful(load("rubric", spec)) for spec in plan.rubrics],
         judge=load("judge", plan.judge),
         memory=memory,
         watch=watch,
     )
+
+
+def _joined(sources: Iterable[Source]) -> list[Source]:
+    """The sources, those that can be read as one joined: a trace may be spread over them, or stand in two."""
+    apart: list[Source] = []
+    for source in sources:
+        joins = (getattr(held, "join", lambda _: None)(source) for held in apart)
+        at, one = next(((at, one) for at, one in enumerate(joins) if one is not None), (len(apart), source))
+        apart[at : at + 1] = [one]
+    return apart
 
 
 def _unread(trace: Trace) -> Record:
@@ -105,10 +115,11 @@ def _named(spec: Spec) -> str:
     return spec if isinstance(spec, str) else f"{spec['use']}:{spec.get('argument', '')}".rstrip(":")
 
 
-def _home(spec: Spec) -> str:
-    """Where the scores of a source go by themselves, in a few words."""
-    where = _named(spec).partition(":")[2]
-    return f"beside {where}" if where and Path(where).exists() else f"home of {_named(spec)}"
+def _home(source: Source) -> tuple[str, Sink]:
+    """Where the scores of a source go by themselves, and what the report calls it: its files, where it has some."""
+    sink = source.home()
+    files = ", ".join(map(str, getattr(sink, "files", ())))
+    return files or f"home of {source.platform}", sink
 
 
 class _Isolated:
@@ -147,7 +158,7 @@ class _River:
         reading, writing = _Reading(self, source), _Writing(sinks, self.memory)
         written = sum(sum(states.values()) for states in before.cards.values())
         ours = {rubric.name for rubric in self.rubrics}
-        cards = evaluate(
+        judged = evaluate(
             reading.records(),
             self.rubrics,
             self.judge,
@@ -156,13 +167,28 @@ class _River:
             batch_id=before.about.batch_id,
         )
         try:
-            with _Isolated(f"judge {self.judge.id}", writing.fail):
-                for count, card in enumerate(cards, start=written + 1):
+            cards = cast("Generator[Scorecard]", judged)
+            with _Isolated("keeping scores", writing.fail), closing(cards):
+                for count, card in enumerate(self._heard(cards, writing.fail), start=written + 1):
                     writing.take(card)
                     self.watch(before.traces + reading.report.traces, count)
+                    if writing.vain >= _VAIN:
+                        writing.fail(f"stopped judging {source.platform}: no score of {_VAIN * _BATCH} cards went out")
+                        break
         finally:
-            writing.flush()
+            with _Isolated("keeping scores", writing.fail):
+                writing.flush()
         return reading.report + Report(notes=source.notes()) + writing.report
+
+    def _heard(self, cards: Iterator[Scorecard], tell: Callable[[str], None]) -> Iterator[Scorecard]:
+        """The cards until their end, or until the judge fails: what came before that still counts."""
+        while True:
+            card = None
+            with _Isolated(f"judge {self.judge.id}", tell):
+                card = next(cards, None)
+            if card is None:
+                return
+            yield card
 
     def survey(self, source: Source, see: Callable[[Record], None] = lambda _: None) -> Report:
         """Read one source to its end and count what a judge would be asked, in tokens of about four characters."""
@@ -228,6 +254,8 @@ class _Writing:
     def __init__(self, sinks: Sequence[tuple[str, Sink]], memory: Memory) -> None:
         self._sinks, self._memory = sinks, memory
         self._waiting: list[Scorecard] = []
+        self.vain = 0
+        """Batches in a row of which every write to every sink failed."""
         self.report = Report()
 
     def take(self, card: Scorecard) -> None:
@@ -241,6 +269,7 @@ class _Writing:
     def flush(self) -> None:
         """Write what waits to every sink; one that fails keeps no other from its cards."""
         cards, self._waiting = self._waiting, []
+        went: Counter[str] = Counter()
         for name, sink in self._sinks if cards else ():
             states: Counter[str] = Counter()
             for receipt in self._written(name, sink, cards):
@@ -249,6 +278,8 @@ class _Writing:
                 if receipt.state == "failed":
                     self.fail(f"writing to {name}: {receipt.reason}")
             self.report += Report(receipts={name: dict(states)})
+            went += states
+        self.vain = self.vain + 1 if set(went) == {"failed"} else self.vain if not cards else 0
 
     def fail(self, why: str) -> None:
         """Note what a platform or a plugin refused."""

@@ -43,7 +43,7 @@ class Tally:
         """The tally of one value."""
         if value is None:
             return cls(nulls=1, low=low, high=high)
-        fifth = max(0, min(4, int((value - low) / (high - low) * 5)))
+        fifth = max(0, min(4, int((value - low) / (high - low) * 5))) if high > low else 0
         at = [int(n == fifth) for n in range(5)]
         return cls(1, 0, round(value * _BILLION), value, low, high, (at[0], at[1], at[2], at[3], at[4]))
 
@@ -85,7 +85,10 @@ class Low:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What two equal runs may differ in: when, how long, how much was known already. `cost` is in US dollars."""
+    """What two equal runs may differ in: when, how long, how much was known already. `cost` is in US dollars.
+
+    `more_failed` and `more_notes` count what a report's `failed` and `notes` have no room for; what came twice, twice.
+    """
 
     judge: str = ""
     judge_kind: str = ""
@@ -98,6 +101,8 @@ class About:
     tokens_in: int = 0
     tokens_out: int = 0
     cost: float | None = None
+    more_failed: int = 0
+    more_notes: int = 0
 
     def __add__(self, other: About) -> About:
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
@@ -113,6 +118,8 @@ class About:
             tokens_in=self.tokens_in + other.tokens_in,
             tokens_out=self.tokens_out + other.tokens_out,
             cost=sum(costs) if costs else None,
+            more_failed=self.more_failed + other.more_failed,
+            more_notes=self.more_notes + other.more_notes,
         )
 
 
@@ -124,7 +131,7 @@ class Report:
     over, `mended` ones had damage. `gaps` counts what records lack, and the remedies. `cards` counts by rubric and
     status, `reasons` why they are unscored; `review` counts those a person should see, `doubts` why, `urgent` how many
     now. `receipts` counts by sink and state. `cases` and `tokens` are a dry run's estimate. `failed` holds what a
-    platform or a plugin refused, `notes` what was lost.
+    platform or a plugin refused, `notes` what was lost, both up to a bound; `about` counts the rest.
     """
 
     seen: int = 0
@@ -154,7 +161,10 @@ class Report:
     about: About = field(default_factory=About, compare=False)
 
     def __add__(self, other: Report) -> Report:
-        return Report(**{f.name: _plus(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
+        both = Report(**{f.name: _plus(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
+        failed = len({*self.failed, *other.failed}) - len(both.failed)
+        notes = len({*self.notes, *other.notes}) - len(both.notes)
+        return replace(both, about=both.about + About(more_failed=failed, more_notes=notes)) if failed + notes else both
 
     def __radd__(self, other: int) -> Report:
         """Lets `sum` start from its 0."""

@@ -143,7 +143,7 @@ _OPENING = re.compile(
 _TABLE_ROW = re.compile(r"\|")
 _PAUSE = re.compile(r"[.!?]")
 _CLOSING = re.compile(r"[)\]}\"'”’»*_]+(?=\s|$)")
-_NO_SENTENCE = re.compile(r"\W*+(?:\d{1,3}[.)])?\W*+")
+_NO_SENTENCE = re.compile(r"\W*(?:\d{1,3}[.)]\W*)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WINDOW = 1000  # the library's time grows with the square of what it is given at once
 

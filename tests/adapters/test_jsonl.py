@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from groundtrace.adapters.jsonl import JsonlSink, JsonlSource
 from groundtrace.adapters.otel import OtelSource
 from groundtrace.errors import PlanError
-from groundtrace.model import Finding, Ref, Review, Scorecard, Trace, Window, dump, load
+from groundtrace.model import Attempt, Finding, Ref, Review, Scorecard, Trace, Window, dump, load
 from groundtrace.ports import Sink, Source
 from groundtrace.testing import HOSTILE_TEXTS, SinkContract, SourceContract, sample_card
 
@@ -150,7 +150,7 @@ def test_what_is_no_record_is_named_and_the_rest_is_read(tmp_path: Path) -> None
     assert len(traces) == 2
     assert notes == (
         f"{file}: 1 line is not JSON (line 2): skipped",
-        f"{file}: 3 lines are no records (lines 3, 5, 6): skipped; one holds query, context, answer",
+        f"{file}: 3 lines are no records (lines 3, 5, 6): skipped; one holds query, context, answer, summary",
         f"{file}: 1 line is OTLP, no record (line 7): skipped; read them as otel:PATH",
         f"{file}: 1 line is nested too deep (line 8): skipped",
     )
@@ -225,6 +225,7 @@ def test_files_of_records_are_recognised_by_how_they_start(tmp_path: Path) -> No
         put(tmp_path / "b.json", json.dumps([FERRY], indent=1)),
         put(tmp_path / "c.jsonl", {"context": ["x" * 100_000], "answer": "long"}),
         put(tmp_path / "d.jsonl", "torn {", FERRY),
+        put(tmp_path / "s.jsonl", {"source": "The ferry leaves at 21:40.", "summary": "At 21:40."}),
         packed,
         tmp_path,
     ]
@@ -296,12 +297,25 @@ def test_a_scorecard_is_one_flat_line(tmp_path: Path) -> None:
     assert {name for name in Scorecard.model_fields if name != "ref"} <= line.keys()
 
 
-def test_a_held_card_is_written_without_its_scores(tmp_path: Path) -> None:
-    """Its findings are there for whoever decides; every score has its receipt."""
-    card = sample_card(status="pending_review", findings=(Finding(slot="a", value=2),))
+def test_a_held_card_leaves_nothing_its_scores_could_be_read_from(tmp_path: Path) -> None:
+    """Not in findings, details, evidence or replies; every score has its receipt."""
+    card = sample_card(
+        status="pending_review",
+        findings=(Finding(slot="a", value=2.75, details={"score": 2.75}),),
+        details={"mean": 2.75, "claims": [{"score": 2.75}]},
+        review=(Review(reason="low_support", note="2.75 of 5"),),
+        attempts=(Attempt(slot="a", attempt=1, judge="j", text='{"score": 2.75}'),),
+        flags=("uncited",),
+        confidence=2.75,
+    )
     assert state(tmp_path / "x.jsonl", card) == ["written", "written"]
     (line,) = written(tmp_path / "x.jsonl")
-    assert (line["status"], line["scores"], len(line["findings"])) == ("pending_review", [], 1)
+    assert (line["status"], line["scores"], line["findings"]) == ("pending_review", [], [])
+    assert (line["review"], line["flags"], line["record_id"]) == (["low_support"], ["uncited"], "sample")
+    assert (line["rubric"], line["trace_id"]) == (card.rubric, card.ref.trace_id)
+    assert "2.75" not in json.dumps(line | {"content_hash": ""})
+    assert not {"details", "attempts", "confidence", "root_cause"} & line.keys()
+    assert set(state(tmp_path / "x.jsonl", card)) == {"unchanged"}
 
 
 def test_a_second_run_adds_nothing_and_a_change_adds_a_version(tmp_path: Path) -> None:

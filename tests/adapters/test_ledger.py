@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -33,8 +34,8 @@ def ledger(path: Path) -> Ledger:
 def add(to: Ledger, **due: Stamp) -> dict[str, Any]:
     """Add a line, and give what became of each id."""
 
-    def compose(keys: Collection[str]) -> dict[str, Stamp]:
-        return {key: due[key] for key in keys}
+    def compose(keys: Collection[str]) -> dict[str, Any]:
+        return {key: due[key][:2] for key in keys}
 
     return dict(to.append(due, compose))
 
@@ -189,7 +190,7 @@ def test_a_line_is_one_line_for_every_reader(text: str) -> None:
     assert json.loads(line) == {"text": text}
 
 
-def test_a_place_that_can_not_be_written_is_a_plan_error(tmp_path: Path) -> None:
+def test_a_place_that_can_not_be_written_is_a_plan_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is judged."""
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
@@ -197,3 +198,28 @@ def test_a_place_that_can_not_be_written_is_a_plan_error(tmp_path: Path) -> None
             writable(folder)
     writable(tmp_path / "not" / "yet")
     assert not (tmp_path / "not").exists()
+    (tmp_path / "scores.jsonl").mkdir()
+    with pytest.raises(PlanError, match=r"can't be written to; name a place that is yours: --to"):
+        writable(tmp_path, [tmp_path / "scores.jsonl"])
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # root may write anywhere
+    with pytest.raises(PlanError, match=r"can't be written to; name a place that is yours: --to"):
+        writable(tmp_path)
+
+
+def test_what_is_over_is_written_only_where_it_stands(tmp_path: Path) -> None:
+    """The ledger tells which scores are in the file, also those that others added."""
+    path = tmp_path / "x.jsonl"
+    one = ledger(path)
+    add(one, a=Stamp("1", 1, "mean"), b=Stamp("1", 2, "min"))
+    path.write_bytes(path.read_bytes() + b'{"c": ["1", 1, "max"]}\n')
+    told: list[set[str]] = []
+
+    def over(scores: Collection[str]) -> dict[str, Stamp]:
+        told.append(set(scores))
+        return {key: Stamp("gone", 1) for key in "bcd"}
+
+    for _ in range(2):
+        states = one.append({"a": Stamp("2", 1)}, lambda keys: {key: ["2", 1] for key in keys}, over)
+    assert told[0] == {"mean", "min", "max"}
+    assert states == {"a": "unchanged", "b": "kept", "c": "unchanged"}
+    assert json.loads(path.read_text().splitlines()[-1]) == {"a": ["2", 1], "c": ["2", 1]}

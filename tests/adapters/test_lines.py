@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import json
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundtrace.adapters import lines
-from groundtrace.adapters.lines import NOT_JSON, Losses, Place, Problem, find, texts
+from groundtrace.adapters.lines import NOT_JSON, Losses, Place, Problem, find, join, texts
 from groundtrace.errors import PlanError
 
 NUMBERED = [json.dumps({"n": n, "text": "something said " * 5}) for n in range(2_000)]
@@ -107,6 +108,34 @@ def test_standard_input_has_no_place_to_write_beside() -> None:
     """The error says what to add."""
     with pytest.raises(PlanError, match="--to otel:FOLDER"):
         find("-").home()
+
+
+def test_several_places_have_the_home_of_the_folder_that_holds_them(tmp_path: Path) -> None:
+    """One file in two spellings is one file."""
+    files = [tmp_path / "in" / "a" / "x.jsonl", tmp_path / "in" / "a" / "y.jsonl", tmp_path / "in" / "b" / "x.jsonl"]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    x, y, z = (find(str(file)) for file in files)
+    folder = tmp_path / "in"
+    for places, home in (
+        ((x, find(f"{folder}/b/../a/x.jsonl")), (folder / "a", "x")),
+        ((x, y), (folder / "a", "a")),
+        ((x, y, z), (folder, "in")),
+        ((x, find(str(folder / "a"))), (folder / "a", "a")),
+        ((z, find(f"{folder}/*/*.jsonl")), (folder, "in")),
+    ):
+        joined = functools.reduce(joined_place, places)
+        assert joined.home() == home
+        assert len({file.resolve() for file in joined.files()}) == len(joined.files())
+    assert join(x, find("-")) is None
+
+
+def joined_place(one: Place, more: Place) -> Place:
+    """Two places that can be joined."""
+    both = join(one, more)
+    assert both is not None
+    return both
 
 
 # --- reading --------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +17,19 @@ import msgspec
 import orjson
 
 from groundtrace.adapters.ledger import Ledger, Stamp, stamp, stamp_of, writable
-from groundtrace.adapters.lines import LINE_MB, NOT_JSON, REPLACED, Losses, Problem, clean, find, head, is_own, texts
+from groundtrace.adapters.lines import (
+    LINE_MB,
+    NOT_JSON,
+    REPLACED,
+    Losses,
+    Problem,
+    clean,
+    find,
+    head,
+    is_own,
+    join,
+    texts,
+)
 from groundtrace.adapters.published import State, receipts
 from groundtrace.errors import PlanError
 from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Span, Trace
@@ -24,9 +37,9 @@ from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Span, T
 if TYPE_CHECKING:
     from groundtrace.adapters.lines import Text
     from groundtrace.model import Label, Window
-    from groundtrace.ports import Choose
+    from groundtrace.ports import Choose, Source
 
-FIELDS = ("query", "context", "answer")
+FIELDS = ("query", "context", "answer", "summary")
 """What makes an object a record: any one of them."""
 
 ATTRIBUTE = "groundtrace.record"
@@ -34,8 +47,23 @@ ATTRIBUTE = "groundtrace.record"
 
 SCOPE = "groundtrace.jsonl"
 _DEEPEST = 64
+_HELD = {
+    "targets",
+    "rubric",
+    "version",
+    "judge",
+    "judge_kind",
+    "timestamp",
+    "batch_id",
+    "risk",
+    "status",
+    "reason",
+    "flags",
+}
+"""The fields of a card that are written while a person has not decided: none tells how it was scored."""
+
 _CARD = re.compile(rb'\s*\{"id":"[^"]*","record_id":')
-_KEY = re.compile(rb'"(query|context|answer)"\s*:')
+_KEY = re.compile(rb'"(query|context|answer|summary)"\s*:')
 
 _NO_RECORD = Problem("line is no record", "lines are no records", f"skipped; one holds {', '.join(FIELDS)}")
 _OTLP = Problem("line is OTLP, no record", "lines are OTLP, no records", "skipped; read them as otel:PATH")
@@ -52,16 +80,17 @@ _KEPT = "a person's or a better judge's card stands"
 class JsonlSource:
     """Records as JSON lines: a file, a folder, a glob, or `-` for standard input; plain, .gz or .zst.
 
-    A line holds `query`, `context` (texts, or objects with `id` and `text`) and `answer`, or some of them, and may
-    hold `id`, `trace_id`, `span_id` and whatever else a record has. A record without an id gets one made from its
-    content. Each becomes a trace of one span that carries the object. What is no record is named in `notes`.
+    A line holds `query`, `context` (texts, or objects with `id` and `text`) and `answer`, or some of them, or
+    the `source` and `summary` of a summary, and may hold `id`, `trace_id`, `span_id` and whatever else a record has. A
+    record without an id gets one made from its content. Each becomes a trace of one span that carries the object. What
+    is no record is named in `notes`.
     """
 
     platform = "jsonl"
 
     def __init__(self, path: str, *, line_mb: int = LINE_MB) -> None:
-        self._place = find(path)
-        self._line_mb = line_mb
+        self.place = find(path)
+        self.line_mb = line_mb
         self.losses = Losses()
 
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - records have no time, and files are read whole
@@ -90,20 +119,28 @@ class JsonlSource:
             if choose(ref, ()):
                 yield Trace(ref, (span,), notes=tuple(notes))
 
+    def join(self, other: Source) -> JsonlSource | None:
+        """The source that reads both as one, so that a record in both is read once; None where it can't."""
+        if not isinstance(other, JsonlSource) or (place := join(self.place, other.place)) is None:
+            return None
+        both = copy(self)
+        both.place, both.line_mb, both.losses = place, max(self.line_mb, other.line_mb), Losses()
+        return both
+
     def labels(self, since: int | None = None) -> Iterator[Label]:  # noqa: ARG002 - the port's parameter
         """Nothing: people can't answer in a file."""
         return iter(())
 
     def doctor(self) -> Iterator[Check]:
         """Whether each file can be read and starts like records; standard input is not touched."""
-        for file in self._place.files():
+        for file in self.place.files():
             well = self.recognises(file)
             detail = "records" if well else "does not start like records"
             yield Check(str(file), well, detail, "" if well else f"write one object a line with {', '.join(FIELDS)}")
 
     def home(self) -> JsonlSink:
         """The sink beside the file: x.groundtrace.jsonl for x.jsonl."""
-        folder, stem = self._place.home()
+        folder, stem = self.place.home()
         return JsonlSink(str(folder / f"{stem}.groundtrace.jsonl"))
 
     def notes(self) -> tuple[str, ...]:
@@ -130,14 +167,14 @@ class JsonlSource:
 
     def _objects(self) -> Iterator[tuple[Text, dict[str, Any], bool]]:
         """Each object that is a record, where it stands, and whether its text had to be mended."""
-        files: tuple[Path | None, ...] = (None,) if self._place.kind == "stdin" else self._place.files()
+        files: tuple[Path | None, ...] = (None,) if self.place.kind == "stdin" else self.place.files()
         if not files:
-            self.losses.add(self._place.path, _NOTHING)
+            self.losses.add(self.place.path, _NOTHING)
         for file in files:
             if file is not None and is_own(file):
                 self.losses.add(str(file), _OURS)
                 continue
-            for text in texts(file, self.losses, self._line_mb):
+            for text in texts(file, self.losses, self.line_mb):
                 try:
                     value, replaced = _parsed(text.data)
                 except (ValueError, RecursionError) as error:
@@ -157,8 +194,9 @@ class JsonlSource:
 class JsonlSink:
     """Writes scorecards to a file, one a line; a card that stands there already is not written again.
 
-    A card whose content changed is added as its newest version, so the last line of an id counts. A card that waits
-    for a person is written without its scores. PlanError where the file holds anything but scorecards.
+    A card whose content changed is added as its newest version, so the last line of an id counts. That line stands
+    for the whole card: what earlier lines of the id say is over. A card that waits for a person is written without its
+    scores, and without anything they could be read from. PlanError where the file holds anything but scorecards.
     """
 
     name = "jsonl"
@@ -168,11 +206,16 @@ class JsonlSink:
         file = Path(path)
         if path == "-" or file.is_dir():
             raise PlanError("to", path, "is no file", hint="name one, such as jsonl:cards.jsonl")
-        writable(file.parent)
+        writable(file.parent, (file,))
         if not _holds_cards(head(file)):
             raise PlanError("to", path, "holds something other than scorecards", hint="name another file")
         self.path = file
         self._ledger = Ledger(file, _stamps)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What it writes to."""
+        return (self.path,)
 
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards, and say what became of each score once its card is on the disk."""
@@ -190,10 +233,13 @@ class JsonlSink:
 
 
 def line(card: Scorecard, content_hash: str) -> dict[str, Any]:
-    """A scorecard as one flat object: where it belongs first, then what was found, then how it was found."""
-    said = card.model_dump(mode="json", exclude={"ref", "review"})
-    if card.status == "pending_review":
-        said["scores"] = []
+    """A scorecard as one flat object: where it belongs first, then what was found, then how it was found.
+
+    Of a card that waits for a person only what says which card waits and why: no score leaves in another guise.
+    """
+    held = card.status == "pending_review"
+    said = card.model_dump(mode="json", include=_HELD if held else None, exclude={"ref", "review"})
+    said |= {"scores": [], "findings": []} if held else {}
     placed: dict[str, Any] = {"id": card.id, "record_id": card.record_id, "content_hash": content_hash}
     placed |= {"platform": card.ref.platform, "project": card.ref.project}
     placed |= {"trace_id": card.ref.trace_id, "span_id": card.ref.span_id}

@@ -33,20 +33,22 @@ class Stamp(NamedTuple):
 
     content_hash: str
     rank: int
+    score: str = ""
+    """The score's name, where a line holds several under ids of their own."""
 
 
-def stamp(content_hash: str, judge_kind: object, status: object) -> Stamp:
+def stamp(content_hash: str, judge_kind: object, status: object, score: str = "") -> Stamp:
     """The stamp of a card: a person's outranks a model's, a model's the offline judge's, any score an unscored card.
 
     >>> stamp("h", "llm", "scored").rank > stamp("h", "offline", "scored").rank > stamp("h", "llm", "unscored").rank
     True
     """
-    return Stamp(content_hash, 0 if status == "unscored" else _RANKS.get(str(judge_kind), 0))
+    return Stamp(content_hash, 0 if status == "unscored" else _RANKS.get(str(judge_kind), 0), sys.intern(score))
 
 
-def stamp_of(card: Scorecard, content_hash: str) -> Stamp:
+def stamp_of(card: Scorecard, content_hash: str, score: str = "") -> Stamp:
     """The stamp of a card about to be written: even an unscored one replaces what its own judge said before."""
-    return stamp(content_hash, card.judge_kind, "scored")
+    return stamp(content_hash, card.judge_kind, "scored", score)
 
 
 class Ledger:
@@ -56,23 +58,31 @@ class Ledger:
         self.path = path
         self._stamps = stamps
         self._known: dict[str, Stamp] = {}
+        self._scores: set[str] = set()
         self._read = self._inode = 0
         self._torn = False
 
-    def append(self, due: Mapping[str, Stamp], compose: Callable[[Collection[str]], object]) -> dict[str, State]:
+    def append(
+        self,
+        due: Mapping[str, Stamp],
+        compose: Callable[[Collection[str]], object],
+        over: Callable[[Collection[str]], Mapping[str, Stamp]] = lambda _: {},
+    ) -> dict[str, State]:
         """Add one line for the ids whose content is new; says for each id what became of it.
 
-        `compose` makes the line of the ids to write. The line is on the disk when this returns; OSError where it
-        could not be put there, and then nothing of it is left in the file.
+        `compose` makes the line of the ids to write. `over` is told the names of the scores in the file and gives ids
+        whose time is over, with what takes their place: of them only those that stand in the file are due. The line is
+        on the disk when this returns; OSError where it could not be put there, and then nothing of it is in the file.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self.path) as file:
             self._catch_up(file)
+            due = {**due, **{key: end for key, end in over(self._scores).items() if key in self._known}}
             states = {key: self._state(key, stamped) for key, stamped in due.items()}
             new = [key for key, state in states.items() if state == "written"]
             if new:
                 self._write(file, encode(compose(new)))
-                self._known |= {key: due[key] for key in new}
+                self._learn((key, due[key]) for key in new)
         return states
 
     def _state(self, key: str, stamped: Stamp) -> State:
@@ -87,15 +97,21 @@ class Ledger:
         """Read what was added since the last look; all of it where the file is another than before."""
         status = os.fstat(file)
         if status.st_ino != self._inode or status.st_size < self._read:
-            self._known, self._read, self._inode, self._torn = {}, 0, status.st_ino, False
+            self._known, self._scores = {}, set()
+            self._read, self._inode, self._torn = 0, status.st_ino, False
         if status.st_size == self._read:
             return
         with open(file, "rb", closefd=False) as added:
             added.seek(self._read)
             line = b""
             for line in added:
-                self._known.update(self._stamps(line))
+                self._learn(self._stamps(line))
         self._read, self._torn = status.st_size, not line.endswith(b"\n")
+
+    def _learn(self, stamps: Iterable[tuple[str, Stamp]]) -> None:
+        for key, stamped in stamps:
+            self._known[key] = stamped
+            self._scores.add(stamped.score)
 
     def _write(self, file: int, line: bytes) -> None:
         """Put a line on the disk, after whatever a crash left; on trouble nothing of it stays."""
@@ -129,13 +145,17 @@ def encode(value: object) -> bytes:
     return line
 
 
-def writable(folder: Path, key: str = "to") -> None:
-    """Refuse a folder that nothing can be written to, before anything is judged: PlanError."""
+def writable(folder: Path, files: Iterable[Path] = (), key: str = "to") -> None:
+    """Refuse a folder, or files in it, that nothing can be written to, before anything is judged: PlanError."""
+    hint = "name a place that is yours: --to otel:FOLDER, or --to jsonl:FILE"
     existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
     if not existing.is_dir():
         raise PlanError(key, str(folder), f"is no folder: {existing} is a file")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise PlanError(key, str(folder), "can't be written to", hint="name a folder that is yours")
+        raise PlanError(key, str(folder), "can't be written to", hint=hint)
+    for file in files:
+        if file.exists() and not (os.access(file, os.W_OK) and not file.is_dir()):
+            raise PlanError(key, str(file), "can't be written to", hint=hint)
 
 
 def _cleaned(value: object) -> object:

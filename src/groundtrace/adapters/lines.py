@@ -143,15 +143,21 @@ def _told(losses: list[Loss]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a source reads: a file, a folder, the files of a glob, or standard input."""
+    """Where a source reads: a file, a folder, the files of a glob, standard input, or several of these places."""
 
     path: str
-    kind: Literal["file", "folder", "glob", "stdin"]
+    kind: Literal["file", "folder", "glob", "stdin", "several"]
+    parts: tuple[Place, ...] = ()
 
     def files(self) -> tuple[Path, ...]:
-        """The files there, by name; groundtrace's own and hidden ones are left out of folders and globs."""
+        """The files there, each once; groundtrace's own and hidden ones are left out of folders and globs."""
         if self.kind == "stdin":
             return ()
+        if self.kind == "several":
+            first: dict[Path, Path] = {}
+            for file in (file for part in self.parts for file in part.files()):
+                first.setdefault(file.resolve(), file)
+            return tuple(first.values())
         if self.kind == "file":
             return (Path(self.path),)
         if self.kind == "glob":
@@ -162,16 +168,34 @@ class Place:
         return tuple(sorted(distinct.values()))
 
     def home(self) -> tuple[Path, str]:
-        """The folder and the stem of what is written beside it; PlanError for standard input, which has no place."""
+        """The folder and the stem of what is written beside it; PlanError for standard input, which has no place.
+
+        Several places that are not one file have the home of the folder that holds them all.
+        """
         if self.kind == "stdin":
             raise PlanError("to", "-", "standard input has no place to write beside", hint="name one: --to otel:FOLDER")
         path = Path(self.path)
+        if self.kind == "several":
+            homes = {
+                (folder.resolve(), stem): (folder, stem) for folder, stem in (part.home() for part in self.parts[::-1])
+            }
+            if len(homes) == 1:
+                return next(iter(homes.values()))
+            path = _common([folder for folder, _ in homes.values()])
         if self.kind == "file":
             return path.parent, _bare(path.name)
         if self.kind == "glob":
             fixed = [part for part, _ in zip(path.parts, _unmagical(path.parts), strict=False)]
             path = Path(*fixed)
         return path, path.resolve().name or "traces"
+
+
+def join(one: Place, more: Place) -> Place | None:
+    """Two places read as one, or None where one of them is standard input."""
+    if "stdin" in (one.kind, more.kind):
+        return None
+    parts = tuple(part for place in (one, more) for part in (place.parts or (place,)))
+    return Place(", ".join(part.path for part in parts[:_SHOWN]) + (" ..." if parts[_SHOWN:] else ""), "several", parts)
 
 
 def find(path: str) -> Place:
@@ -210,6 +234,16 @@ def is_companion(file: Path) -> bool:
 def is_own(file: Path) -> bool:
     """Whether a file is named as one that groundtrace wrote."""
     return file.name.removesuffix(".gz").removesuffix(".zst").endswith(OWN)
+
+
+def _common(folders: list[Path]) -> Path:
+    """The folder that holds all of these, written as the user did where it is one of them."""
+    try:
+        common = Path(os.path.commonpath([folder.resolve() for folder in folders]))
+    except ValueError:  # on different drives
+        hint = "say where scores go: --to otel:FOLDER"
+        raise PlanError("to", ", ".join(map(str, folders)), "have no folder in common", hint=hint) from None
+    return next((folder for folder in folders if folder.resolve() == common), common)
 
 
 def _left_out(path: Path) -> bool:

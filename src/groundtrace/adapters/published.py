@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -17,6 +17,8 @@ PREFIX = "groundtrace."
 NEEDS_REVIEW = "needs_review"
 NOT_APPLICABLE = "not_applicable"
 NOT_ASSESSED = "not_assessed"
+WITHDRAWN = "withdrawn"
+"""The label of a score that no longer stands, and, since all that is said of it is this, its content's hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +70,37 @@ def results(card: Scorecard) -> tuple[Result, ...]:
     )
 
 
+def withdrawn(card: Scorecard, published: Iterable[str]) -> tuple[Result, ...]:
+    """What takes the place of scores that an earlier version of a card published and this one does not.
+
+    `published` are names of scores that a platform holds; those of other rubrics are left alone.
+    """
+    now = {result.score for result in results(card)}
+    mine = sorted(name for name in published if name.partition(".")[0] == card.rubric and name not in now)
+    why = {"pending_review": "a person must decide", "unscored": f"not scored: {card.reason or 'unscored'}"}
+    explanation = why.get(card.status, f"the newest card, by {card.judge or card.judge_kind}, has no such score")
+    return tuple(
+        Result(name, card.feedback_id(name), WITHDRAWN, label=WITHDRAWN, explanation=explanation) for name in mine
+    )
+
+
 def receipts(
-    card: Scorecard, sink: str, states: Mapping[str, State], reasons: Mapping[str, str] | None = None
+    card: Scorecard,
+    sink: str,
+    states: Mapping[str, State],
+    reasons: Mapping[str, str] | None = None,
+    over: Iterable[str] = (),
 ) -> Iterator[Receipt]:
     """One receipt a score, from what became of the results that were due, by feedback id.
 
-    A score that is not published by itself (held back, or an empty headline) shares the fate of its card.
+    A score that is not published by itself (held back, or an empty headline) shares the fate of its card. One that was
+    withdrawn has a receipt too.
     """
     order: tuple[State, ...] = ("failed", "written", "kept", "unchanged")
     whole = next((state for state in order if state in states.values()), "unchanged")
     digest = card.content_hash
-    for name in [score.name for score in card.scores] or [card.rubric]:
+    names = [score.name for score in card.scores] or [card.rubric]
+    for name in [*names, *(name for name in over if name not in names)]:
         feedback_id = card.feedback_id(name)
         state = states.get(feedback_id, whole)
         yield Receipt(

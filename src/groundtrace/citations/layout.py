@@ -11,20 +11,20 @@ from dataclasses import dataclass
 Span = tuple[int, int]
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_FENCE = re.compile(r"[ \t]{0,12}+(?:[-*+>][ \t]++)?(`{3,}+|~{3,}+)[ \t]*+([\w+-]*+)[^`\n]*+$")
+_FENCE = re.compile(r"[ \t]{0,12}(?:[-*+>][ \t]+)?(`{3,}(?!`)|~{3,}(?!~))(?=[^`\n]*$)[ \t]*([\w+-]*)")
 _PROSE = frozenset(("markdown", "md", "text", "txt"))
 _TICKS = re.compile(r"`+")
-_RULE = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-*+:?[ \t\r]*+)*+$")
-_UNDERLINE = re.compile(r"[ \t]*+(?:={3,}+|-{3,}+)[ \t\r]*+$")
-_FOOTNOTE = re.compile(r"[ \t]*+\[\^[^\]\s]{1,40}\]:|[ \t]{0,3}+\[[^\]\n]{1,80}\]:[ \t]*+(?:<?\w{1,12}://|www\.|[\"'])")
+_RULE = re.compile(r"[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:\|[ \t\r]*(?:(?::-*:?|-+:?)[ \t\r]*)?)*$")
+_UNDERLINE = re.compile(r"[ \t]*(?:={3,}|-{3,})[ \t\r]*$")
+_FOOTNOTE = re.compile(r"[ \t]*\[\^[^\]\s]{1,40}\]:|[ \t]{0,3}\[[^\]\n]{1,80}\]:[ \t]*(?:<?\w{1,12}://|www\.|[\"'])")
 _SOURCES = re.compile(
-    r"[ \t]*+(?:[-*+>#][ \t>#]*+)?[*_]{0,3}+(?:sources?|references?|citations?|bibliography|footnotes|works cited"
+    r"[ \t]*(?:[-*+>#][ \t>#]*)?[*_]{0,3}(?:sources?|references?|citations?|bibliography|footnotes|works cited"
     r"|sources? (?:used|cited|list)|reference list|quellen|literatur|références|fuentes|referencias|fonti"
-    r"|参考文献|出典|来源)[*_]{0,3}+[ \t]*+[:：]?[*_]{0,3}+[ \t\r]*+\n?$",
+    r"|参考文献|出典|来源)[*_]{0,3}(?:[ \t]*(?:[:：][*_]{0,3}|[*_]{1,3}))?[ \t\r]*\n?$",
     re.IGNORECASE,
 )
-_ENTRY = re.compile(r"[ \t]*+(?:[-*+•][ \t]|\[\^?[^\]\n]{1,80}\]|【|\(?\d{1,3}[.):][ \t]|<?\w{1,12}://|\r?\n|$)")
-_ITEM = re.compile(r"[ \t]*+(?:[-*+•◦‣▪–—>|#]|\(?(?:\d{1,3}|[a-zA-Z])[.)](?=\s)|\[\^?\d|【|`{3,}|~{3,})")
+_ENTRY = re.compile(r"[ \t]*(?:[-*+•][ \t]|\[\^?[^\]\n]{1,80}\]|【|\(?\d{1,3}[.):][ \t]|<?\w{1,12}://|\r?\n|$)")
+_ITEM = re.compile(r"[ \t]*(?:[-*+•◦‣▪–—>|#]|\(?(?:\d{1,3}|[a-zA-Z])[.)](?=\s)|\[\^?\d|【|`{3,}|~{3,})")
 _WRAPPED = 40  # a line that was wrapped is at least this long; shorter ones are lines of their own
 _TITLE = 80
 

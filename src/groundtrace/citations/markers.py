@@ -12,8 +12,8 @@ from groundtrace.citations.layout import Layout, Span
 from groundtrace.model import Passage
 
 _BRACKET = re.compile(r"(?<!!)(?:\\?\[|［)([^\[\]［］\n]{1,200}?)(?:\\?\]|］)|【([^【】\n]{1,200})】")
-_URL = re.compile(r"\((?=[^()\s]{0,2000}[./#:])(?:[^()\s]|\([^()\s]{0,200}\)){1,2000}+(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
-LINK = re.compile(r"\(\[([^\[\]\n]{1,300})\]\(((?:[^()\s]|\([^()\s]{0,200}\)){1,2000}+)\)\)")
+_URL = re.compile(r"\((?=[^()\s]{0,2000}[./#:])(?:[^()\s]|\([^()\s]{0,200}\)){1,2000}(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
+LINK = re.compile(r"\(\[([^\[\]\n]{1,300})\]\(((?:[^()\s]|\([^()\s]{0,200}\)){1,2000})\)\)")
 _SEPARATOR = re.compile(r"\s*(?:[,;，、；&]|\band\b)\s*")
 _LABEL = r"(?:\^|(?:doc(?:ument)?|source|passage|ref(?:erence)?|context|chunk|cit(?:e|ation)|snippet)s?[\s.:_#-]*)?"
 _NUMBER = re.compile(rf"{_LABEL}(\d{{1,9}})(?:†[^†]{{0,190}})?", re.IGNORECASE)

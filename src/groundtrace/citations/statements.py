@@ -17,19 +17,19 @@ from groundtrace.citations.speech import abstains, beside_the_point, contrasts, 
 from groundtrace.text import sentences
 
 _BETWEEN = re.compile(
-    r"(?:[\s,;:.!?)\]|–—]|-(?!\d))*+"
-    r"(?:(?:and|but|or|nor|yet|so|while|whereas|though|although|plus|as well as|also)\b[\s,]*+)*+",
+    r"[\s,;:.!?)\]|–—]*(?:-+(?!\d)[\s,;:.!?)\]|–—]*)*"
+    r"(?:(?:and|but|or|nor|yet|so|while|whereas|though|although|plus|as well as|also)\b[\s,]*)*",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(r"[\s|]*+")
+_BEFORE = re.compile(r"[\s|]*")
 _BEHIND = re.compile(
-    r"(?:\((?:see|cf\.?|sources?)[\s:,]*+|[\s,;:(\[|–—-]|(?<=\s)(?:and|but|or|whereas|although)\b)++$",
+    r"(?:\((?:see|cf\.?|sources?)|[\s,;:(\[|–—-]|(?<=\s)(?:and|but|or|whereas|although)\b)+$",
     re.IGNORECASE,
 )
 _LEAD_IN = re.compile(
-    r"\W*+(?:(?:according|to|as|per|in|from|by|based|on|see|cf|also|both|the|stated|reported|noted|shown|mentioned"
+    r"\W*(?:(?:according|to|as|per|in|from|by|based|on|see|cf|also|both|the|stated|reported|noted|shown|mentioned"
     r"|described|explained|and|or|sources?|documents?|passages?|references?|articles?|contexts?|chunks?|respectively"
-    r"|etc|too)\b\W*+)++",
+    r"|etc|too)\b\W*)+",
     re.IGNORECASE,
 )
 _SOURCES = re.compile(r"\W*(?:sources?|references?|citations?|quellen|fuentes|références)\b", re.IGNORECASE)

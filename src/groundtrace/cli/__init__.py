@@ -9,6 +9,7 @@ Nothing heavy is imported before a command needs it.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 import unicodedata
@@ -52,7 +53,35 @@ PlanFile = Annotated[
     str | None,
     typer.Option("--plan", help="A plan file for whatever this line does not say.", metavar="FILE"),
 ]
-Many = list[str] | None
+Rubrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A rubric; repeat for more. (left out: the four built in, each for its kind of record)", metavar="RUBRIC"
+    ),
+]
+Judge = Annotated[
+    str | None,
+    typer.Option(help="Who judges. (left out: offline, which needs no key and no network)", metavar="JUDGE"),
+]
+Sinks = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Where scores go: otel:FOLDER, jsonl:FILE; repeat for more. (left out: beside the traces)", metavar="SINK"
+    ),
+]
+Share = Annotated[
+    float | None,
+    typer.Option(help="Share of the traces to look at, 0 to 1. (left out: of files all)", metavar="SHARE"),
+]
+Since = Annotated[str | None, typer.Option(help="Only traces from then on: 24h, 7d, 2026-11-29.", metavar="TIME")]
+Until = Annotated[str | None, typer.Option(help="Only traces before then.", metavar="TIME")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Read and count; no judge is asked, nothing is written.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but trouble and what was lost.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", help="Print the plan, everything that was noted, and what was behind trouble."),
+]
 
 
 def main() -> None:
@@ -97,41 +126,17 @@ def demo() -> None:
 def run_command(
     sources: Sources = None,
     *,
-    rubric: Annotated[
-        Many,
-        typer.Option(
-            help="A rubric; repeat for more. (left out: the four built in, each for its kind of record)",
-            metavar="RUBRIC",
-        ),
-    ] = None,
-    judge: Annotated[
-        str | None,
-        typer.Option(help="Who judges. (left out: offline, which needs no key and no network)", metavar="JUDGE"),
-    ] = None,
-    to: Annotated[
-        Many,
-        typer.Option(
-            help="Where scores go: otel:FOLDER, jsonl:FILE; repeat for more. (left out: beside the traces)",
-            metavar="SINK",
-        ),
-    ] = None,
-    sample: Annotated[
-        float | None,
-        typer.Option(help="Share of the traces to look at, 0 to 1. (left out: of files all)", metavar="SHARE"),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Only traces from then on: 24h, 7d, 2026-11-29.", metavar="TIME")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only traces before then.", metavar="TIME")] = None,
+    rubric: Rubrics = None,
+    judge: Judge = None,
+    to: Sinks = None,
+    sample: Share = None,
+    since: Since = None,
+    until: Until = None,
     plan_file: PlanFile = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read and count; no judge is asked, nothing is written.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but trouble.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print the plan, everything that was noted, and what was behind trouble.")
-    ] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Score traces and write the scores beside them, or where --to says."""
     from groundtrace.cli import printed
@@ -151,7 +156,7 @@ def run_command(
         elif not quiet:
             shown = printed.estimate if plan.dry_run else printed.summary
             printed.console().print(shown(report, lowest=10, notes=None) if verbose else shown(report))
-    _leave(report)
+    _leave(report, notes=quiet)
 
 
 @app.command()
@@ -177,9 +182,7 @@ def show(
         report = look(_plan(sources, plan_file), see)
         if not as_json:
             out.print(printed.reading(report), style="bold")
-        for note in report.notes:
-            typer.echo(f"groundtrace: {plain(note)}", err=True)
-    _leave(report)
+    _leave(report, notes=True)
 
 
 @app.command()
@@ -188,7 +191,8 @@ def plugins() -> None:
     from groundtrace.cli import printed
     from groundtrace.plugins import installed
 
-    printed.console().print(printed.plugins(installed()))
+    with _border():
+        printed.console().print(printed.plugins(installed()))
 
 
 # --- between the user and the rest ----------------------------------------------------------------------------------
@@ -202,15 +206,21 @@ def _border() -> Iterator[None]:
     except (PlanError, PlatformError) as error:
         typer.echo(f"groundtrace: {plain(str(error))}", err=True)
         raise typer.Exit(2 if isinstance(error, PlanError) else 3) from None
+    except BrokenPipeError:  # whoever reads has seen enough: `groundtrace show FILE | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
     except KeyboardInterrupt:
         typer.echo("groundtrace: stopped; what was written before stays", err=True)
         raise typer.Exit(130) from None
 
 
-def _leave(report: Report) -> None:
-    """End with the exit code a report asks for."""
-    for line in report.failed:
-        typer.echo(f"groundtrace: {plain(line)}", err=True)
+def _leave(report: Report, *, notes: bool = False) -> None:
+    """Say what failed, and what was lost if nobody said it yet; end with the exit code the report asks for."""
+    told = [(report.failed, report.about.more_failed)]
+    told += [(report.notes, report.about.more_notes)] if notes else []
+    for lines, more in told:
+        for line in [*lines, *([f"... and {more:,} more"] if more else [])]:
+            typer.echo(f"groundtrace: {plain(line)}", err=True)
     if report.failed:
         raise typer.Exit(3)
 
@@ -224,9 +234,9 @@ def _plan(sources: Sequence[str] | None, plan_file: str | None = None, **said: A
         hint = f"a plan names its own; for these sources write --plan {files[0]}"
         raise PlanError("source", files[0], "is a plan and stands beside other sources", hint=hint)
     given = {key: value for key, value in said.items() if value not in (None, [])}
-    return Plan.from_args(
-        plan_file=plan_file or next(iter(files), None), sources=not files and sources or None, **given
-    )
+    if files:
+        return Plan.from_toml(files[0], **given)
+    return Plan.from_args(plan_file=plan_file, sources=sources or None, **given)
 
 
 @contextmanager

@@ -43,10 +43,17 @@ Row = tuple[str, str, str]
 """A short word, a text and the text's style."""
 
 
+class _Output(Console):
+    """A console that tells when nobody reads any more, as every other stream does."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Where results go; without a terminal a line is 100 characters, or $COLUMNS."""
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return _Output(highlight=False, markup=False, emoji=False, width=width)
 
 
 # --- a run ----------------------------------------------------------------------------------------------------------
@@ -57,6 +64,8 @@ def summary(report: Report, *, lowest: int = _FEW, notes: int | None = _FEW) -> 
     parts: list[Text | Table] = [Text(reading(report), "bold")]
     if not report.traces:
         parts.append(Text("Nothing was found to judge."))
+    elif not report.cards:
+        parts.append(Text("No record is of a kind that these rubrics are for."))
     if report.scores:
         parts += [_GAP, _scores(report)]
     if report.cards:
@@ -170,8 +179,10 @@ def _losses(report: Report, limit: int | None) -> Iterator[Row]:
         yield from (("", plain(remedy, 240), "dim") for remedy in remedies if remedy)
     shown = report.notes if limit is None else report.notes[:limit]
     yield from (("note", plain(note), "yellow") for note in shown)
-    if len(shown) < len(report.notes):
-        yield "", f"and {len(report.notes) - len(shown)} more; --verbose shows them", "dim"
+    if more := len(report.notes) - len(shown) + report.about.more_notes:
+        which = "" if len(shown) == len(report.notes) else "; --verbose shows "
+        which += "" if not which else f"{len(report.notes)} of all" if report.about.more_notes else "them"
+        yield "", f"... and {more:,} more{which}", "dim"
 
 
 def _numbers(states: Mapping[str, int]) -> str:

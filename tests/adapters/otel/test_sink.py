@@ -413,3 +413,80 @@ def test_nothing_is_made_before_there_is_something_to_write(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(PlanError, match="is a file"):
         OtelSink(str(tmp_path / "file"))
+
+
+# --- what no longer stands ------------------------------------------------------------------------------------------
+
+
+def newest(sink: OtelSink) -> dict[str, tuple[float | None, str | None]]:
+    """The newest value and label of each score, in the events; the spans must say the same."""
+    told = {}
+    for said in map(attributes, events(sink)):
+        name = said["gen_ai.evaluation.name"].removeprefix("groundtrace.")
+        told[name] = said.get("gen_ai.evaluation.score.value"), said.get("gen_ai.evaluation.score.label")
+    in_spans = {}
+    for said in map(attributes, spans(sink)):
+        for number in range(sum(name.endswith(".name") for name in said)):
+            field = f"evaluations.{number}.evaluation"
+            name = said[f"{field}.name"].removeprefix("groundtrace.")
+            in_spans[name] = said.get(f"{field}.score"), said.get(f"{field}.label")
+    assert in_spans == told
+    return told
+
+
+SCORES = (
+    Score(name="source_support", value=4, low=1, high=5),
+    Score(name="source_support.min", value=2, low=1, high=5),
+)
+
+
+@pytest.mark.parametrize(
+    ("later", "headline", "why"),
+    [
+        (card(*SCORES, status="pending_review"), "needs_review", "a person must decide"),
+        (unscored(), None, "not scored: context_off"),
+        (card(SCORES[0], judge="gpt-x"), None, "the newest card, by gpt-x, has no such score"),
+    ],
+    ids=["held", "unscored", "fewer scores"],
+)
+def test_a_score_that_the_newest_card_does_not_publish_is_withdrawn(
+    later: Scorecard, headline: str | None, why: str, tmp_path: Path
+) -> None:
+    """Whoever reads the newest event of each score sees no number of an older card; and it is said once."""
+    first = card(*SCORES)
+    sink = write(tmp_path, first)
+    receipts = list(sink.write([later]))
+    assert {receipt.state for receipt in receipts} == {"written"}
+    assert "source_support.min" in {receipt.score for receipt in receipts}
+    value = 4.0 if later.status == "scored" else None
+    assert newest(sink) == {"source_support": (value, headline), "source_support.min": (None, "withdrawn")}
+    assert attributes(events(sink)[-1])["gen_ai.evaluation.explanation"] == why
+    before = sink.events.read_bytes()
+    assert set(state(tmp_path, later)) == {"unchanged"}
+    assert sink.events.read_bytes() == before
+    assert set(state(tmp_path, first)) == {"written"}
+    assert newest(sink)["source_support.min"] == (2.0, None)
+
+
+def test_what_a_weaker_judge_left_over_is_withdrawn_and_what_a_better_one_said_is_not(tmp_path: Path) -> None:
+    """The offline judge's partial mean goes when a model's card comes, and does not come back."""
+    rubric = "rag_faithfulness"
+    partial = card(
+        Score(name=rubric, value=None, low=1, high=5),
+        Score(name=f"{rubric}.assessed", value=3, low=1, high=5),
+        rubric=rubric, judge_kind="offline", partial=True,
+    )  # fmt: skip
+    whole = card(Score(name=rubric, value=4, low=1, high=5), rubric=rubric)
+    sink = write(tmp_path, card(), partial, whole)
+    told = newest(sink)
+    assert (told[rubric], told[f"{rubric}.assessed"]) == ((4.0, None), (None, "withdrawn"))
+    assert told["source_support"] == (4.0, "Strongly Implies")
+    assert set(state(tmp_path, partial)) == {"kept"}
+    assert newest(sink) == told
+
+
+def test_a_held_card_says_nothing_its_score_could_be_guessed_from(tmp_path: Path) -> None:
+    """Why it is held is for the person who decides."""
+    held = card(status="pending_review", confidence=0.4, root_cause="retrieval_empty")
+    (event,) = events(write(tmp_path, held))
+    assert not {"groundtrace.confidence", "groundtrace.root_cause"} & attributes(event).keys()

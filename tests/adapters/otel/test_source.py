@@ -18,6 +18,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundtrace.adapters.jsonl import JsonlSource
 from groundtrace.adapters.otel import OtelSource
 from groundtrace.errors import PlanError
 from groundtrace.model import Log, Ref, Span, Trace, Window
@@ -333,6 +334,27 @@ def test_home_is_beside_the_files(tmp_path: Path) -> None:
     assert OtelSource(str(tmp_path)).home().spans == tmp_path / f"{tmp_path.name}.groundtrace.jsonl"
     with pytest.raises(PlanError, match="--to otel:FOLDER"):
         OtelSource("-").home()
+
+
+def test_sources_that_are_joined_read_a_trace_of_both_as_one(tmp_path: Path) -> None:
+    """Files given one by one are read as their folder is."""
+    (tmp_path / "in").mkdir()
+    put(tmp_path / "in" / "a.jsonl", spans(span(1)), spans(span(3, trace=2)))
+    put(tmp_path / "in" / "b.jsonl", spans(span(1), span(2)))
+    one, two = OtelSource(str(tmp_path / "in" / "a.jsonl"), line_mb=1), OtelSource(str(tmp_path / "in" / "b.jsonl"))
+    both = one.join(two)
+    assert both is not None
+    folder = OtelSource(str(tmp_path / "in"))
+    assert list(both.traces(ALWAYS, lambda *_: True)) == list(folder.traces(ALWAYS, lambda *_: True))
+    assert both.notes() == folder.notes() != ()
+    assert (both.line_mb, both.home().spans.name) == (two.line_mb, "in.groundtrace.jsonl")
+    twice = one.join(OtelSource(f"{tmp_path}/in/../in/a.jsonl"))
+    assert twice is not None
+    assert len(list(twice.traces(ALWAYS, lambda *_: True))) == 2
+    assert twice.notes() == ()
+    assert twice.home().spans == one.home().spans
+    assert one.join(OtelSource("-")) is None
+    assert one.join(JsonlSource(str(tmp_path / "in"))) is None
 
 
 def test_files_are_recognised_by_how_they_start(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import orjson
 
 from groundtrace.adapters.ledger import Ledger, Stamp, encode, stamp, stamp_of, writable
 from groundtrace.adapters.otel.wire import Decoder
-from groundtrace.adapters.published import PREFIX, Result, State, receipts, results
+from groundtrace.adapters.published import PREFIX, Result, State, receipts, results, withdrawn
 from groundtrace.errors import PlanError
 from groundtrace.model import Receipt, Ref, Scorecard, Target
 
@@ -37,7 +37,8 @@ class OtelSink:
 
     The first holds one `gen_ai.evaluation.result` event a score, the second one OpenInference evaluator span a card,
     linked to the span that was judged; both are OTLP JSON lines any collector reads. What stands there already is not
-    written again, a changed card is added as its newest version.
+    written again, a changed card is added as its newest version. A score that the newest version does not publish is
+    withdrawn: an event without a value, labelled so, stands under its id.
     """
 
     name = "otel"
@@ -47,27 +48,40 @@ class OtelSink:
         if Path(stem).name != stem:
             raise PlanError("stem", stem, "is no file name")
         place = Path(folder)
-        writable(place)
         self.events = place / f"{stem}.groundtrace.logs.jsonl"
         self.spans = place / f"{stem}.groundtrace.jsonl"
+        writable(place, self.files)
         self._events = Ledger(self.events, _event_stamps)
         self._spans = Ledger(self.spans, _span_stamps)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What it writes to."""
+        return self.events, self.spans
 
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards' scores, and say what became of each one once it is on the disk."""
         for card in cards:
-            states, reason = self._written(card)
-            yield from receipts(card, self.name, states, {"kept": _KEPT, "failed": reason})
+            published = {result.feedback_id: result for result in results(card)}
+            states, reason = self._written(card, published)
+            over = [published[key].score for key in states if states[key] == "written"]
+            yield from receipts(card, self.name, states, {"kept": _KEPT, "failed": reason}, over)
 
-    def _written(self, card: Scorecard) -> tuple[Mapping[str, State], str]:
-        published = {result.feedback_id: result for result in results(card)}
-        due = {key: stamp_of(card, result.content_hash) for key, result in published.items()}
+    def _written(self, card: Scorecard, published: dict[str, Result]) -> tuple[Mapping[str, State], str]:
+        """What became of the results by feedback id; those that were withdrawn are added to `published`."""
+        due = _due(card, published)
+
+        def over(scores: Collection[str]) -> Mapping[str, Stamp]:
+            ended = {result.feedback_id: result for result in withdrawn(card, scores)}
+            published.update(ended)
+            return _due(card, ended)
+
         try:
-            states = self._events.append(due, lambda keys: events(card, _picked(published, keys)))
+            states = self._events.append(due, lambda keys: events(card, _picked(published, keys)), over)
             if _ids(card)[1]:  # a link must name a span
-                self._spans.append(due, lambda keys: carrier(card, _picked(published, keys)))
+                self._spans.append(due, lambda keys: carrier(card, _picked(published, keys)), over)
         except OSError as error:
-            return dict.fromkeys(published, "failed"), f"{self.events.parent}: {error.strerror or error}"
+            return dict.fromkeys(due, "failed"), f"{self.events.parent}: {error.strerror or error}"
         return states, ""
 
 
@@ -110,7 +124,7 @@ def carrier(card: Scorecard, published: Sequence[Result]) -> dict[str, Any]:
         }
         attributes |= {f"evaluations.{number}.evaluation.{field}": value for field, value in said.items()}
     when = str(_nanoseconds(card.timestamp))
-    version = json.dumps([card.id, published[0].content_hash, card.timestamp])
+    version = json.dumps([card.id, card.content_hash, card.timestamp])
     span = {
         "traceId": uuid.UUID(card.id).hex,
         "spanId": hashlib.sha256(version.encode()).hexdigest()[:16],
@@ -179,6 +193,8 @@ def _facts(card: Scorecard, result: Result) -> dict[str, Any]:
         "source_ids": list(card.source_ids) or None,
         "tags": list(card.tags) or None,
     }
+    if card.status == "pending_review":  # nothing by which the score could be guessed
+        facts |= {"confidence": None, "root_cause": None}
     facts |= {f"slice.{name}": value for name, value in card.slices.items()}
     return {f"{PREFIX}{name}": value for name, value in facts.items() if value is not None}
 
@@ -268,6 +284,10 @@ def _scope() -> dict[str, Any]:
 # --- reading it back ------------------------------------------------------------------------------------------------
 
 
+def _due(card: Scorecard, published: Mapping[str, Result]) -> dict[str, Stamp]:
+    return {key: stamp_of(card, result.content_hash, result.score) for key, result in published.items()}
+
+
 def _picked(published: Mapping[str, Result], keys: Collection[str]) -> list[Result]:
     return [published[key] for key in keys]
 
@@ -276,7 +296,7 @@ def _event_stamps(line: bytes) -> Iterator[tuple[str, Stamp]]:
     decoded = Decoder().decode(line)
     for log in decoded.logs if decoded else ():
         facts = {name.removeprefix(PREFIX): value for name, value in log.attributes.items()}
-        yield from _stamps(facts)
+        yield from _stamps(facts, facts.get("gen_ai.evaluation.name"))
 
 
 def _span_stamps(line: bytes) -> Iterator[tuple[str, Stamp]]:
@@ -284,7 +304,7 @@ def _span_stamps(line: bytes) -> Iterator[tuple[str, Stamp]]:
     for span in decoded.spans if decoded else ():
         for name, value in span.attributes.items():
             if name.startswith("evaluations.") and name.endswith(".metadata"):
-                yield from _stamps(_parsed(value))
+                yield from _stamps(_parsed(value), span.attributes.get(f"{name.removesuffix('.metadata')}.name"))
 
 
 def _parsed(value: object) -> object:
@@ -294,7 +314,8 @@ def _parsed(value: object) -> object:
         return None
 
 
-def _stamps(facts: object) -> Iterator[tuple[str, Stamp]]:
+def _stamps(facts: object, name: object) -> Iterator[tuple[str, Stamp]]:
     if isinstance(facts, dict) and {"feedback.id", "content.hash"} <= facts.keys():
-        made = stamp(str(facts["content.hash"]), facts.get("judge.kind"), facts.get("status"))
+        score = str(name or "").removeprefix(PREFIX)
+        made = stamp(str(facts["content.hash"]), facts.get("judge.kind"), facts.get("status"), score)
         yield str(facts["feedback.id"]), made

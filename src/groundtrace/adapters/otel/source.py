@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from groundtrace.adapters.lines import (
     head,
     is_companion,
     is_own,
+    join,
     texts,
 )
 from groundtrace.adapters.otel.sink import OtelSink
@@ -31,7 +33,7 @@ from groundtrace.model import Check, Log, Ref, Span, Trace, Window
 if TYPE_CHECKING:
     from groundtrace.adapters.otel.wire import Decoded
     from groundtrace.model import Label
-    from groundtrace.ports import Choose
+    from groundtrace.ports import Choose, Source
 
 _OTLP = re.compile(rb'"(resource_?[sS]pans|resource_?[lL]ogs|batches|scope_?[sS]pans|instrumentationLibrarySpans)"\s*:')
 
@@ -67,8 +69,8 @@ class OtelSource:
     platform = "otel"
 
     def __init__(self, path: str, *, line_mb: int = LINE_MB) -> None:
-        self._place = find(path)
-        self._line_mb = line_mb
+        self.place = find(path)
+        self.line_mb = line_mb
         self.losses = Losses()
 
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - files are read whole; what was judged before is in the memory
@@ -87,7 +89,15 @@ class OtelSource:
                 yield _whole(trace_id, of)
         orphans = sum(len(of.logs) for trace_id, of in held.items() if wanted.asked.get(trace_id, True))
         if orphans:
-            self.losses.add(self._place.path, _ORPHANS, count=orphans)
+            self.losses.add(self.place.path, _ORPHANS, count=orphans)
+
+    def join(self, other: Source) -> OtelSource | None:
+        """The source that reads both as one, so that a trace in files of both is whole; None where it can't."""
+        if not isinstance(other, OtelSource) or (place := join(self.place, other.place)) is None:
+            return None
+        both = copy(self)
+        both.place, both.line_mb, both.losses = place, max(self.line_mb, other.line_mb), Losses()
+        return both
 
     def labels(self, since: int | None = None) -> Iterator[Label]:  # noqa: ARG002 - the port's parameter
         """Nothing: people can't answer in a file."""
@@ -102,7 +112,7 @@ class OtelSource:
 
     def home(self) -> OtelSink:
         """The sink beside the files: x.groundtrace.logs.jsonl and x.groundtrace.jsonl for x.jsonl."""
-        folder, stem = self._place.home()
+        folder, stem = self.place.home()
         return OtelSink(str(folder), stem=stem)
 
     def notes(self) -> tuple[str, ...]:
@@ -123,9 +133,9 @@ class OtelSource:
 
     def _files(self) -> list[Path | None]:
         """The files to read, each once, with the log records that stand beside them; None is standard input."""
-        if self._place.kind == "stdin":
+        if self.place.kind == "stdin":
             return [None]
-        files = self._place.files()
+        files = self.place.files()
         beside = (more for file in files if not is_companion(file) for more in companions(file))
         return list({file.resolve(): file for file in (*files, *beside)}.values())
 
@@ -155,13 +165,13 @@ class OtelSource:
         files = self._files()
         beside = {companion for file in files if file for companion in companions(file)}
         if not files:
-            self.losses.add(self._place.path, _NOTHING)
+            self.losses.add(self.place.path, _NOTHING)
         for file in files:
             if file is not None and is_own(file):
                 self.losses.add(str(file), _OURS)
                 continue
             spans = logs = False
-            for text in texts(file, self.losses, self._line_mb):
+            for text in texts(file, self.losses, self.line_mb):
                 decoded = decoder.decode(text.data)
                 if decoded is None:
                     self.losses.add(text.file, NOT_JSON, text.line)
