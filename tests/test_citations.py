@@ -250,6 +250,12 @@ def test_a_range_never_makes_more_citations_than_are_plausible() -> None:
     assert len(cite("It is far [1-60]. " * 2000, many)) <= 22_000
 
 
+def test_a_mark_of_one_passage_points_to_it_however_many_came_before() -> None:
+    """An answer of a megabyte cites its last sentence too."""
+    found = cite("It is far [1]. " * 20_100, PASSAGES)
+    assert {citation.passage_id for citation in found} == {PASSAGES[0].id}
+
+
 def test_pictures_are_no_marks() -> None:
     """The text that stands for a picture may be a number."""
     assert cite("![1](moon.png)", PASSAGES) == ()
@@ -289,6 +295,9 @@ UNITS = (
         "Sources: [1]\n",
         "a\n---\n",
         "|---",
+        "|: -",
+        "sources  ",
+        "~~~a ~",
         "See [1]. ",
         "\ud800. ",
     ),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import os
 import pty
 import shutil
@@ -16,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import neighbours
-from groundtrace.cli import plain
+from groundtrace.cli import plain, printed
+from groundtrace.tally import Report
 from terminal import groundtrace, shell
 
 RECORD = {
@@ -190,6 +195,16 @@ def test_show_prints_each_thing_with_where_it_stood(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
+def test_show_says_once_what_all_fields_lack_for_the_same_reason(folder: Path) -> None:
+    """A trace in a foreign vocabulary: whose spans they are, and what would help."""
+    span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "x"}
+    held = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "ai"}, "spans": [span]}]}]}
+    (folder / "foreign.jsonl").write_text(json.dumps(held), encoding="utf-8")
+    told = words(groundtrace("show foreign.jsonl", folder).stdout)
+    assert "gap query, context, answer: not_instrumented; no span speaks of a request" in told
+    assert told.count("docs/plan.md") == 1
+
+
 def test_show_as_json_is_one_object_a_record(folder: Path) -> None:
     """The shape other programs rely on."""
     done = groundtrace("show spans.jsonl --json", folder)
@@ -277,6 +292,52 @@ def test_a_run_whose_rubrics_are_for_other_records_says_so(folder: Path) -> None
     assert "No record is of a kind that these rubrics are for." in done.stdout
 
 
+def test_a_rubric_that_found_no_record_of_its_kind_is_named(folder: Path) -> None:
+    """Beside others that did; of a plan that names none, nobody expects all four."""
+    line = "run records.jsonl --rubric summary_groundedness --rubric source_support --to jsonl:out.jsonl"
+    assert "No record is of a kind that is judged by summary_groundedness." in groundtrace(line, folder).stdout
+    assert "No record is" not in groundtrace("run records.jsonl --to jsonl:out.jsonl", folder).stdout
+
+
+def spans(path: Path, scope: str, attributes: dict[str, str], count: int = 1) -> None:
+    """A file of traces of one span each."""
+    held = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
+    lines = []
+    for n in range(count):
+        span = {"traceId": f"{n + 1:032x}", "spanId": "b" * 16, "name": "x", "attributes": held}
+        lines.append(json.dumps({"resourceSpans": [{"scopeSpans": [{"scope": {"name": scope}, "spans": [span]}]}]}))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("scope", "attributes", "why", "seen"),
+    [
+        ("apollo.app", {"ai.prompt": "Who?", "ai.text": "Ada."}, "no installed convention reads them", "apollo.app"),
+        ("", {"my.prompt": "Who?", "your.text": "Ada."}, "no installed convention reads them", "my, your"),
+        (
+            "fetch",
+            {"http.method": "GET", "url.full": "/"},
+            "only HTTP, databases and the like, no request or call to a model",
+            "http, url",
+        ),
+        (
+            "openinference",
+            {"openinference.span.kind": "EMBEDDING", "embedding.model_name": "e"},
+            "only steps such as embedding, no request or call to a model",
+            "embedding",
+        ),
+    ],
+)
+def test_traces_nobody_reads_are_counted_with_what_was_seen(
+    folder: Path, scope: str, attributes: dict[str, str], why: str, seen: str
+) -> None:
+    """They do not vanish behind a kind; what to do stands beside."""
+    spans(folder / "odd.jsonl", scope, attributes, 3)
+    told = words(groundtrace("run odd.jsonl", folder).stdout)
+    assert f"Not read whole 3 x traces: {why} seen: {seen} groundtrace show FILE shows each" in told
+    assert json.loads(groundtrace("run odd.jsonl --json", folder).stdout)["unread"] == {why: {seen: 3}}
+
+
 # --- plugins, help --------------------------------------------------------------------------------------------------
 
 
@@ -285,6 +346,13 @@ def test_plugins_are_listed_with_who_brought_them(folder: Path) -> None:
     site = neighbours.unpack("neighbour", folder)
     done = groundtrace("plugins", folder, env={"PYTHONPATH": str(site)})
     assert ["judge", "silent", "groundtrace-neighbour", "1.2.0"] in [line.split() for line in done.stdout.splitlines()]
+
+
+def test_the_version_is_told(folder: Path) -> None:
+    """On the command line and in Python."""
+    import groundtrace as package
+
+    assert groundtrace("--version", folder).stdout == f"groundtrace {package.__version__}\n"
 
 
 def test_help_is_quick_and_loads_nothing_heavy() -> None:
@@ -331,12 +399,16 @@ def test_a_window_without_traces_says_so(folder: Path) -> None:
             "rubric: 'source_suport' is not installed; did you mean 'source_sup",
         ),
         ("run spans.jsonl --to jsnl:x", "sink: 'jsnl' is not installed; did you mean 'jsonl'?"),
-        ("run spans.jsonl --sample 2", "sample: 2.0 does not fit: Input should be less than or equal to 1"),
+        ("run spans.jsonl --sample 2", "sample: 2.0 does not fit: must be 1 or less"),
         ("run spans.jsonl --since soon", "since: 'soon' does not fit: is no time"),
         ("run plan.toml", "plan: 'plan.toml' cannot be read: No such file or directory"),
         ("run plan.toml spans.jsonl", "source: 'plan.toml' is a plan and stands beside other sources"),
-        ("run empty.jsonl", "source: 'empty.jsonl' holds no traces or records that an installed source recognises"),
-        ("run bare", "source: 'bare' holds no traces or records"),
+        ("run empty.jsonl", "source: 'empty.jsonl' is empty"),
+        ("run bare", "source: 'bare' holds no files of traces or records; *.jsonl and *.json are read"),
+        ("run odd.jsonl", "source: 'odd.jsonl' holds no traces or records that an installed source recognises"),
+        ("run spans.jsonl.xz", "source: 'spans.jsonl.xz' is compressed in a way that is not read: gz and zst are"),
+        ("run spans.jsonl.bz2", "source: 'spans.jsonl.bz2' is compressed in a way that is not read: gz and zst are"),
+        ("run /proc/self/mem", "source: '/proc/self/mem' can't be read (Input/output error)"),
         ("show nowhere.jsonl", "source: 'nowhere.jsonl' does not exist here"),
     ],
 )
@@ -344,6 +416,9 @@ def test_a_bad_command_is_one_clear_line_and_exit_code_2(folder: Path, line: str
     """And nothing was done."""
     (folder / "empty.jsonl").touch()
     (folder / "bare").mkdir()
+    (folder / "odd.jsonl").write_text('{"a": 1}\n', encoding="utf-8")
+    for packed, ending in ((lzma.compress(b"{}"), "xz"), (bz2.compress(b"{}"), "bz2")):
+        (folder / f"spans.jsonl.{ending}").write_bytes(packed)
     before = sorted(path.name for path in folder.iterdir())
     done = groundtrace(line, folder)
     assert done.returncode == 2
@@ -351,6 +426,16 @@ def test_a_bad_command_is_one_clear_line_and_exit_code_2(folder: Path, line: str
     assert says in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_every_fault_of_a_command_has_its_line(folder: Path) -> None:
+    """All in one go."""
+    done = groundtrace("run nowhere.jsonl --sample 2 --since soon", folder)
+    assert [line[:20] for line in done.stderr.splitlines()] == [
+        "groundtrace: source:",
+        "groundtrace: sample:",
+        "groundtrace: since: ",
+    ]
 
 
 def test_a_platform_that_gives_out_is_exit_code_3_with_what_was_scored(folder: Path) -> None:
@@ -403,11 +488,12 @@ def test_a_damaged_file_is_told_and_costs_nothing_else(folder: Path, name: str) 
     done = groundtrace("run otel:in --to jsonl:out.jsonl --verbose", folder)
     assert done.returncode == 0
     assert "5 traces read" in done.stdout
-    assert name in done.stdout
+    assert name in done.stderr
+    assert name not in done.stdout
     alone = groundtrace(f"run otel:in/{name} --to jsonl:alone.jsonl", folder)
     assert alone.returncode == 0
     assert "0 traces read" in alone.stdout
-    assert name in alone.stdout
+    assert name in alone.stderr
 
 
 def test_hostile_text_is_shown_and_not_obeyed(folder: Path) -> None:
@@ -460,6 +546,16 @@ def test_a_reader_that_leaves_early_is_no_trouble(folder: Path) -> None:
         assert left.returncode == 0
 
 
+@pytest.mark.parametrize("command", ["show spans.jsonl", "show spans.jsonl --json", "run spans.jsonl", "plugins"])
+def test_a_full_disk_behind_the_output_is_one_line(folder: Path, command: str) -> None:
+    """And exit code 3: what was asked for is not there."""
+    done = groundtrace(f"{command} > /dev/full", folder)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "groundtrace: the output can't be written: No space left on device\n",
+    )
+
+
 def test_quiet_still_says_what_was_lost(folder: Path) -> None:
     """Silence means that everything was read."""
     lines = [json.dumps(RECORD), "torn {", '{"answer": 1', "5"]
@@ -503,3 +599,14 @@ def test_plain_text_keeps_its_letters() -> None:
     """Only what a terminal would obey is escaped."""
     assert plain("naïve 你好 👩‍🔬 עברית") == "naïve 你好 👩‍🔬 עברית"
     assert plain("a\ud800b") == r"a\ud800b"
+
+
+def test_remedies_that_differ_in_numbers_are_one_line_and_many_are_cut() -> None:
+    """The report of a bad day fits a screen."""
+    failed = {f"the call failed: {code} after {n} s": 1 for n in range(10) for code in "abcdefgh"}
+    out = Console(width=100, record=True, file=io.StringIO())
+    out.print(printed.summary(Report(traces=80, records={"answer": 80}, gaps={"answer: error": failed})))
+    told = out.export_text()
+    assert "the call failed: a after 0 s (10 x)" in told
+    assert told.count("the call failed") == 5
+    assert "... and 3 more kinds; --verbose shows them" in told

@@ -111,3 +111,14 @@ def test_a_folder_it_cannot_write_to_is_a_clear_line(tmp_path: Path) -> None:
     done = groundtrace("demo", tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("groundtrace: demo: 'groundtrace-demo' cannot be written: ")
+
+
+def test_traces_of_the_users_own_are_never_written_over(tmp_path: Path) -> None:
+    """The file is named and stays as it was; the demo's own may be there."""
+    mine = tmp_path / "groundtrace-demo" / "traces.jsonl"
+    mine.parent.mkdir()
+    mine.write_text("mine\n", encoding="utf-8")
+    done = groundtrace("demo", tmp_path)
+    assert (done.returncode, done.stdout, mine.read_text(encoding="utf-8")) == (2, "", "mine\n")
+    assert "'groundtrace-demo/traces.jsonl' is there already and not the demo's" in done.stderr
+    assert [path.name for path in mine.parent.iterdir()] == ["traces.jsonl"]

@@ -70,6 +70,12 @@ def test_numbers_have_one_spelling(text: str, expected: str) -> None:
     assert numbers(text) == set(expected.split())
 
 
+def test_a_number_is_read_whole_or_not_at_all() -> None:
+    """What can't end where the digits end is not cut back until it can."""
+    assert numbers("July 20, 1969") == {"20", "1969"}
+    assert numbers("1,000ab_ and 12ab_") == frozenset()
+
+
 @pytest.mark.parametrize(("text", "expected"), list(rows("dates.tsv")))
 def test_dates_have_one_spelling(text: str, expected: str) -> None:
     """Whatever order and separators a date is written in, it is one date."""

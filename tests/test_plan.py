@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,6 +132,24 @@ def test_a_bare_path_is_looked_into_to_see_who_reads_it(elsewhere: Path) -> None
     assert Plan(sources=str(elsewhere / "a.jsonl")).sources == (f"otel:{elsewhere}/a.jsonl",)
 
 
+ODD = ("[" * 5000, "5", '[1, {"a": 2}]')
+"""First lines that tell nothing."""
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+@pytest.mark.parametrize(
+    ("first", "reader", "good"),
+    [
+        *((first, "otel", SPANS) for first in ('{"resourceSpans": [{"sc', *ODD)),
+        *((first, "jsonl", {**RECORD, "id": "a" * 3000}) for first in ('{"query": "torn', *ODD)),
+    ],
+)
+def test_any_good_line_tells_who_reads_a_file(elsewhere: Path, first: str, reader: str, good: Any, pack: Any) -> None:
+    """The first may be torn, deep or odd, and the file packed."""
+    (elsewhere / "a.jsonl").write_bytes(pack(f"{first}\n{json.dumps(good)}\n".encode()))
+    assert Plan(sources="a.jsonl").sources == (f"{reader}:a.jsonl",)
+
+
 def test_a_glob_is_looked_into_and_a_file_of_that_very_name_goes_first(elsewhere: Path) -> None:
     """A literal path wins over a pattern."""
     write(elsewhere / "a1.jsonl", SPANS)
@@ -162,17 +182,19 @@ def test_a_folder_named_like_a_source_is_a_folder(elsewhere: Path) -> None:
         ({"sources": "a\0b"}, "does not exist here"),
         ({"sources": "otle:x.jsonl"}, "source: 'otle' is not installed; did you mean 'otel'?"),
         ({"sources": "-"}, "source: '-' does not say what comes in; write otel:- or jsonl:-"),
-        ({"sources": "empty.jsonl"}, "source: 'empty.jsonl' holds no traces or records"),
+        ({"sources": "empty.jsonl"}, "source: 'empty.jsonl' is empty"),
         ({"sources": SPEC, "rubric": "x"}, "plan: 'rubric' is no key of a plan; did you mean 'rubrics'?"),
         ({"sources": SPEC, "rubrics": []}, "rubrics: [] does not fit"),
         ({"sources": SPEC, "rubrics": ["r", "r,x=1"]}, "rubrics: 'r' is named twice"),
-        ({"sources": SPEC, "sample": 10}, "sample: 10 does not fit: Input should be less than or equal to 1"),
+        ({"sources": SPEC, "sample": 10}, "sample: 10 does not fit: must be 1 or less"),
         ({"sources": SPEC, "sample": "nan"}, "sample: 'nan' does not fit"),
-        ({"sources": SPEC, "risk": "hihg"}, "risk: 'hihg' does not fit: Input should be 'normal' or 'high'"),
+        ({"sources": SPEC, "risk": "hihg"}, "risk: 'hihg' does not fit: must be 'normal' or 'high'"),
         ({"sources": SPEC, "since": "yesterday"}, "since: 'yesterday' does not fit: is no time; write 24h, 7d"),
         ({"sources": SPEC, "since": "1h", "until": "2h"}, "is not before until"),
         ({"sources": SPEC, "shard": [3, 3]}, "shard: (3, 3) is no part of a run"),
-        ({"sources": SPEC, "judge": 7}, "judge: 7 does not fit"),
+        ({"sources": SPEC, "judge": 7}, "judge: 7 does not fit: is neither a text nor a table"),
+        ({"sources": 7}, "sources: 7 does not fit: is no list"),
+        ({"sources": SPEC, "dry_run": "maybe"}, "dry_run: 'maybe' does not fit: is neither true nor false"),
         ({"sources": {"argument": "x"}, "rubrics": {"argument": "x"}}, "rubric: {'argument': 'x'} does not say"),
     ],
 )
@@ -200,6 +222,22 @@ def test_a_bad_plan_file_is_named(elsewhere: Path, content: bytes | None, says: 
     with pytest.raises(PlanError) as error:
         Plan.from_toml("plan.toml")
     assert says in str(error.value)
+
+
+def test_all_that_is_wrong_is_told_with_where_it_stands(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line each, so that one attempt is enough."""
+    (elsewhere / "plan.toml").write_text('sources = "nowhere.jsonl"\nsample = 2\nrubic = "x"\njudge = 7\n')
+    monkeypatch.setenv("GROUNDTRACE_RISK", "hihg")
+    with pytest.raises(PlanError) as error:
+        Plan.from_toml("plan.toml", judge="offline", since="soon")
+    lines = str(error.value).splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["plan:", "source:", "sample:", "risk:", "since:"]
+    assert [line.rpartition("; ")[2] for line in lines[:4]] == [
+        *["it comes from plan.toml"] * 3,
+        "it comes from the environment: GROUNDTRACE_RISK",
+    ]
+    assert "it comes from" not in lines[4]
+    assert pickle.loads(pickle.dumps(error.value)).others[0].value == "nowhere.jsonl"
 
 
 def test_a_bad_value_from_the_environment_says_that_it_comes_from_there(monkeypatch: pytest.MonkeyPatch) -> None:

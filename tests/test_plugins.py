@@ -104,8 +104,8 @@ def test_any_argument_survives_once_its_commas_are_escaped(install: Install) -> 
         ("silent", "judge: 'silent' needs an argument; write silent:MODEL"),
         ("silent:", "judge: 'silent:' needs an argument; write silent:MODEL"),
         ("offline:gpt", "judge: 'offline:gpt' takes no argument; write offline"),
-        ("silent:m,patience=soon", "judge silent, patience: 'soon' does not fit: Input should be a valid number"),
-        ("silent:m,patience=nan", "judge silent, patience: 'nan' does not fit: Input should be a finite number"),
+        ("silent:m,patience=soon", "judge silent, patience: 'soon' does not fit: is no number"),
+        ("silent:m,patience=nan", "judge silent, patience: 'nan' does not fit: is no finite number"),
         ("silent:m,patiense=3", "judge silent: 'patiense' is no option of it; did you mean 'patience'?"),
         ("silent:m,tries=1,tries=2", "judge silent: 'tries' is given twice"),
         ("silent,model=m", "judge silent: 'model' is no option of it"),
@@ -125,7 +125,7 @@ def test_a_literal_option_takes_its_words_only(install: Install) -> None:
     """A closed set is closed."""
     install("neighbour")
     assert load("source", "neighbour:3,mood=bad").mood == "bad"
-    with pytest.raises(PlanError, match="mood: 'sad' does not fit: Input should be 'good' or 'bad'"):
+    with pytest.raises(PlanError, match="mood: 'sad' does not fit: must be 'good' or 'bad'"):
         load("source", "neighbour:3,mood=sad")
 
 

@@ -230,6 +230,21 @@ def test_progress_is_told(records: Path) -> None:
     assert said == sorted(said)
 
 
+@pytest.mark.parametrize("sink", ["jsonl:out.jsonl", "otel:out"])
+def test_a_file_of_scores_that_was_torn_is_told_and_whole_again(records: Path, sink: str) -> None:
+    """What a crash cut off is written again, and nobody has to find the torn line by himself."""
+    plan = Plan(sources="records.jsonl", sinks=sink, rubrics="rag_faithfulness")
+    run(plan)
+    file = next(
+        path for path in (records.with_name("out.jsonl"), *records.parent.glob("out/*.logs.jsonl")) if path.exists()
+    )
+    file.write_bytes(file.read_bytes()[:-40])
+    report = run(plan)
+    name = file.relative_to(records.parent)
+    assert f"{name}: the last line was torn: what it should have said is written again" in report.notes
+    assert next(iter(report.receipts.values()))["written"] > 0
+
+
 # --- kinds of record ------------------------------------------------------------------------------------------------
 
 
@@ -399,12 +414,28 @@ def test_a_rubric_that_breaks_on_a_record_gives_that_record_an_unscored_card(
     assert told["t1"]["review"]
 
 
-def test_a_judge_that_breaks_leaves_what_was_judged(records: Path, install: Install) -> None:
-    """The cards before it are written; the rest is told as failed."""
+def test_a_judge_that_breaks_on_a_case_costs_that_card_only(records: Path, install: Install) -> None:
+    """The record is named, the run goes on, and nothing claims to be a sample."""
     install("hostile")
-    report = run(Plan(sources="records.jsonl", sinks="jsonl:out.jsonl", judge="quitter:2"))
-    assert report.failed == ("judge quitter: RuntimeError: no more",)
-    assert cards(records.with_name("out.jsonl"))
+    plan = Plan(sources="records.jsonl", sinks="jsonl:out.jsonl", judge="stumbler:wrong", rubrics="rag_faithfulness")
+    report = run(plan)
+    told = {card["record_id"]: card for card in cards(records.with_name("out.jsonl"))}
+    assert (report.traces, report.left_out, set(told)) == (len(RECORDS), 0, {record["id"] for record in RECORDS})
+    assert (told["wrong"]["status"], told["wrong"]["reason"]) == ("unscored", "judge_failed")
+    assert told["good"]["reason"] is None
+    assert report.failed == ()
+    assert [note for note in report.notes if "broke on" in note] == [
+        "judge stumbler broke on rag_faithfulness of record wrong of trace wrong: TypeError: I tripped"
+    ]
+
+
+def test_a_judge_that_breaks_on_everything_is_told_as_broken(many: Path, install: Install) -> None:
+    """It is not asked two hundred times."""
+    install("hostile")
+    report = run(Plan(sources=many.name, sinks="jsonl:out.jsonl", judge="stumbler", rubrics="rag_faithfulness"))
+    assert report.failed == ("judge stumbler: TypeError: I tripped",)
+    assert report.cards == {"rag_faithfulness": {"unscored": 15}}
+    assert report.left_out == 0
 
 
 def test_an_interrupted_run_has_written_what_was_judged(records: Path, install: Install) -> None:

@@ -167,3 +167,12 @@ def test_the_json_of_a_report_is_plain() -> None:
     told = json.loads(dump(Report.of_card(sample_card())))
     assert told["cards"] == {"source_support": {"scored": 1}}
     assert told["scores"]["source_support"]["billionths"] == 4_000_000_000
+
+
+def test_gaps_that_differ_in_ids_alone_are_one() -> None:
+    """A thousand failed requests are one line, and not a thousand."""
+    remedies = [f"request {n:08x}-aaaa-4bbb-8ccc-{n:012x} failed with 503 after {n + 10_000} ms" for n in range(99)]
+    records = [sample_record(gaps=(Gap(field="answer", reason="error", remedy=remedy),)) for remedy in remedies]
+    assert sum(map(Report.of_record, records), Report()).gaps == {
+        "answer: error": {"request … failed with 503 after … ms": 99}
+    }

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from groundtrace.read import read, record
     from groundtrace.run import Report, run
 
+    __version__: str
+
 __all__ = [
     "Citation",
     "Evidence",
@@ -79,6 +81,8 @@ class _Face(ModuleType):
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("groundtrace")  # reads files: only when asked
     home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -35,6 +35,10 @@ class PlanError(GroundtraceError):
         self.problem = problem
         self.valid = tuple(valid)
         self.hint = hint
+        self.of = key
+        """The key of the plan it is about."""
+        self.others: tuple[PlanError, ...] = ()
+        """What else is wrong with the same plan."""
         super().__init__(key, value, problem)
 
     @property
@@ -46,7 +50,8 @@ class PlanError(GroundtraceError):
         near = f"; did you mean {self.nearest!r}?" if self.nearest else ""
         choice = f"{'' if near else ';'} Valid: {', '.join(self.valid)}" if self.valid else ""
         hint = f"; {self.hint}" if self.hint else ""
-        return f"{self.key}: {self.value!r} {self.problem}{near}{choice}{hint}"
+        this = f"{self.key}: {self.value!r} {self.problem}{near}{choice}{hint}"
+        return "\n".join([this, *map(str, self.others)])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)

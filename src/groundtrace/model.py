@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 T = TypeVar("T")
 
-State = Literal["present", "off", "masked", "truncated", "elsewhere", "missing"]
+State = Literal["present", "off", "masked", "truncated", "damaged", "elsewhere", "missing"]
 Role = Literal["request", "agent", "generation", "retrieval", "rerank", "tool", "embedding", "other"]
 Target = Literal["root", "answer", "retrieval"]
 Kind = Literal["answer", "summary", "other"]
@@ -145,12 +145,20 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A text a span holds, the attribute it stands in, and whether it is whole; `remedy` is the setting to change."""
+    """A text a span holds, the attribute it stands in, and whether it is whole; `remedy` is the setting to change.
+
+    A damaged text is there but for single characters.
+    """
 
     value: str = ""
     attribute: str = ""
     state: State = "present"
     remedy: str = ""
+
+    @property
+    def legible(self) -> bool:
+        """Whether the text can be read, be it damaged in places."""
+        return self.state in {"present", "damaged"}
 
 
 @dataclass(frozen=True, slots=True)

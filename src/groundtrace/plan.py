@@ -16,7 +16,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 from urllib.parse import unquote
 
 from pydantic import (
@@ -29,13 +29,17 @@ from pydantic import (
     model_validator,
 )
 
-from groundtrace.adapters.lines import is_own
+from groundtrace.adapters.lines import find as place
+from groundtrace.adapters.lines import is_own, obstacle
 from groundtrace.conventions.paths import declare, settle
 from groundtrace.errors import PlanError
 from groundtrace.model import Risk, Value, Window
-from groundtrace.plugins import Kind, find, installed, load, name_of
+from groundtrace.plugins import Kind, find, installed, load, misfit, name_of
 from groundtrace.ports import Convention
 from groundtrace.sampling import shard
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 _ENVIRONMENT: Mapping[str, str] = {
     "GROUNDTRACE_JUDGE": "judge",
@@ -45,6 +49,7 @@ _ENVIRONMENT: Mapping[str, str] = {
 }
 _RUBRICS = ("factual_accuracy", "rag_faithfulness", "source_support", "summary_groundedness")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_LACKING = "is missing"
 _SECRET = re.compile(
     r"(?:^|[_-])(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|token|secret|password|passwd"
     r"|authorization|credentials?)$",
@@ -161,11 +166,15 @@ class Plan(Value):
         """
         said = {key: value for key, value in arguments.items() if value is not None}
         around = {key: os.environ[name] for name, key in _ENVIRONMENT.items() if os.environ.get(name)}
+        file, filed = _filed(plan_file)
         try:
-            return cls(**{**_filed(plan_file), **around, **said})
+            return cls(**{**filed, **around, **said})
         except PlanError as error:
-            if error.key in around and error.key not in said:
-                error.hint = f"it comes from the environment: GROUNDTRACE_{error.key.upper()}"
+            for fault in (error, *error.others):
+                where = "" if fault.of in said else f"from {file}" if fault.of in filed else ""
+                if fault.of in around and fault.of not in said:
+                    where = f"from the environment: GROUNDTRACE_{fault.of.upper()}"
+                fault.hint = "; ".join(filter(None, (fault.hint, where and f"it comes {where}")))
             raise
 
     @classmethod
@@ -178,6 +187,11 @@ class Plan(Value):
         """The time looked at, in nanoseconds."""
         epoch, step = dt.datetime.fromtimestamp(0, dt.UTC), dt.timedelta(microseconds=1)
         return Window(*(None if t is None else (t - epoch) // step * 1000 for t in (self.since, self.until)))
+
+    @property
+    def names_rubrics(self) -> bool:
+        """Whether the rubrics are others than those of a plan that names none."""
+        return self.rubrics != _RUBRICS
 
     def vocabularies(self) -> tuple[Convention, ...]:
         """The conventions of this plan, made: its own mappings first, for the first to know a thing is believed."""
@@ -215,17 +229,36 @@ class Plan(Value):
     @model_validator(mode="wrap")
     @classmethod
     def _explained(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(data, Mapping):
-            for key in data:
-                if key not in cls.model_fields:
-                    raise PlanError("plan", key, "is no key of a plan", valid=cls.model_fields)
-            for key in ("sources", "sinks", "rubrics", "judge"):
-                for spec in _listed(data.get(key)):
-                    _refuse_secrets(spec)
+        """The plan, or all that is wrong with it: with each key by itself, else with all of them together."""
+        refused = [fault for key, value in _pairs(data) for fault in _refusals(key, value, cls.model_fields)]
+        together: list[PlanError] = []
+        if not refused:
+            try:
+                return handler(data)
+            except ValidationError as error:
+                together = _plan_errors(error)
+            except PlanError as error:
+                together = [error]
+        alone = [fault for key, value in _pairs(data) for fault in cls._faults(key, value, handler)]
+        lacking = [fault for fault in together if fault.problem == _LACKING]
+        raise _joined([*lacking, *refused, *alone] or together)
+
+    @classmethod
+    def _faults(cls, key: str, value: Any, handler: ModelWrapValidatorHandler[Self]) -> list[PlanError]:
+        """What is wrong with one key of a plan, as if nothing else were said."""
+        if any(_refusals(key, value, cls.model_fields)):
+            return []
         try:
-            return handler(data)
+            handler({"sources": ("otel:-",), key: value})
         except ValidationError as error:
-            raise _plan_error(error) from None
+            faults = list({str(fault): fault for fault in _plan_errors(error)}.values())
+        except PlanError as error:
+            faults = [error]
+        else:
+            faults = []
+        for fault in faults:
+            fault.of = key
+        return faults
 
     @field_validator("conventions")
     @classmethod
@@ -233,6 +266,10 @@ class Plan(Value):
         for spec in specs:
             if not _is_mapping(spec):
                 _refuse_secrets(spec)
+            elif _LOGIN.search(
+                json.dumps(spec, default=str)
+            ):  # a path may well be called app.token; a login is no path
+                raise PlanError("conventions", "(not shown)", "holds a password, which does not belong in a plan")
         return specs
 
     @field_validator("sources")
@@ -281,17 +318,17 @@ def _is_mapping(spec: _Spec) -> bool:
 # --- files and paths ------------------------------------------------------------------------------------------------
 
 
-def _filed(path: str | Path | None) -> dict[str, Any]:
-    """What the plan file says: the one named, or the current folder's own, or nothing."""
+def _filed(path: str | Path | None) -> tuple[str, dict[str, Any]]:
+    """The plan file and what it says: the one named, or the current folder's own, or nothing."""
     if path is not None:
-        return _read_toml(Path(path))
+        return str(path), _read_toml(Path(path))
     if Path("groundtrace.toml").is_file():
-        return _read_toml(Path("groundtrace.toml"))
+        return "groundtrace.toml", _read_toml(Path("groundtrace.toml"))
     if Path("pyproject.toml").is_file():
         tools = _read_toml(Path("pyproject.toml")).get("tool")
         own = tools.get("groundtrace") if isinstance(tools, dict) else None
-        return own if isinstance(own, dict) else {}
-    return {}
+        return "pyproject.toml", own if isinstance(own, dict) else {}
+    return "", {}
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -343,8 +380,20 @@ def _sniffed(spec: str, paths: list[Path]) -> str:
     if readers:
         forms = " or ".join(f"{name}:{spec}" for name in sorted(readers))
         raise PlanError("source", spec, "can be read in more than one way", hint=f"write {forms}")
+    _refuse_closed(spec, paths)
     hint = f"if it should hold traces, write otel:{spec} to see what is wrong with it; records: jsonl:{spec}"
     raise PlanError("source", spec, "holds no traces or records that an installed source recognises", hint=hint)
+
+
+def _refuse_closed(spec: str, paths: list[Path]) -> None:
+    """Say of files that nobody can read, or that hold nothing, that it is so."""
+    files = [file for path in paths for file in place(str(path)).files()]
+    if not files:
+        hint = "*.jsonl and *.json are read, also as .gz or .zst"
+        raise PlanError("source", spec, "holds no files of traces or records", hint=hint)
+    closed = [(file, problem) for file in files if (problem := obstacle(file))]
+    if len(closed) == len(files):
+        raise PlanError("source", str(closed[0][0]), closed[0][1])
 
 
 def _is_ours(spec: _Spec) -> bool:
@@ -375,13 +424,43 @@ def _names(folder: Path) -> Iterable[str]:
 # --- errors, secrets, TOML ------------------------------------------------------------------------------------------
 
 
-def _plan_error(error: ValidationError) -> PlanError:
-    """The first thing pydantic does not like, in our words."""
-    fault = error.errors(include_url=False)[0]
-    key = ".".join(str(step) for step in fault["loc"] if not str(step).startswith(("str", "dict["))) or "plan"
+def _pairs(data: object) -> Iterable[tuple[str, Any]]:
+    return data.items() if isinstance(data, Mapping) else ()
+
+
+def _refusals(key: str, value: object, valid: Iterable[str]) -> Iterator[PlanError]:
+    """What is refused before anything is looked into: a key that is none, a secret."""
+    if key not in valid:
+        strange = PlanError("plan", key, "is no key of a plan", valid=valid)
+        strange.of = key
+        yield strange
+        return
+    try:
+        for spec in _listed(value) if key in ("sources", "sinks", "rubrics", "judge") else ():
+            _refuse_secrets(spec)
+    except PlanError as error:
+        error.of = key
+        yield error
+
+
+def _plan_errors(error: ValidationError) -> list[PlanError]:
+    """What pydantic does not like, in our words."""
+    return [_plan_error(fault) for fault in error.errors(include_url=False)]
+
+
+def _plan_error(fault: ErrorDetails) -> PlanError:
+    steps = [str(step) for step in fault["loc"] if not str(step).startswith(("str", "dict["))]
     if fault["type"] == "missing":
-        return PlanError("plan", key, "is missing", hint="say what to read: a SOURCE, or sources = [...]")
-    return PlanError(key, fault["input"], f"does not fit: {fault['msg'].removeprefix('Value error, ')}")
+        return PlanError("plan", ".".join(steps), _LACKING, hint="say what to read: a SOURCE, or sources = [...]")
+    either = "is neither a text nor a table" if len(steps) < len(fault["loc"]) else misfit(fault)
+    return PlanError(".".join(steps) or "plan", fault["input"], f"does not fit: {either}")
+
+
+def _joined(faults: list[PlanError]) -> PlanError:
+    """All that is wrong as one error."""
+    first, *others = faults
+    first.others = tuple(others)
+    return first
 
 
 def _refuse_secrets(spec: object) -> None:

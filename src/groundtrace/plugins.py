@@ -25,6 +25,8 @@ from groundtrace.errors import GroundtraceError, PlanError
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from pydantic_core import ErrorDetails
+
 Kind: TypeAlias = Literal["source", "sink", "convention", "rubric", "judge"]
 Spec: TypeAlias = "str | Mapping[str, Any]"
 """`name:argument,option=value`, or the same as a table: `{use = "name", argument = "...", option = value}`."""
@@ -145,6 +147,38 @@ def _doors(kind: Kind) -> Iterator[tuple[Plugin, EntryPoint]]:
             yield Plugin(entry.name, kind, owner, version, entry.value), entry
 
 
+_MISFITS: Mapping[str, str] = {
+    "bool": "is neither true nor false",
+    "date": "is no time",
+    "datetime": "is no time",
+    "dict": "is no table",
+    "finite": "is no finite number",
+    "float": "is no number",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "int": "is no whole number",
+    "less_than": "must be less than {lt:g}",
+    "less_than_equal": "must be {le:g} or less",
+    "list": "is no list",
+    "literal": "must be {expected}",
+    "string": "is no text",
+    "too_long": "has {actual_length} entries, {max_length} at most are wanted",
+    "too_short": "has {actual_length} entries, {min_length} at least are wanted",
+    "tuple": "is no list",
+}
+"""What pydantic finds wrong, by the first part of its name for it, in words a user would say."""
+
+
+def misfit(fault: ErrorDetails) -> str:
+    """What is wrong with a value, in plain words.
+
+    >>> misfit({"type": "tuple_type", "loc": (), "msg": "Input should be a valid tuple", "input": 7})
+    'is no list'
+    """
+    words = _MISFITS.get(fault["type"]) or _MISFITS.get(fault["type"].partition("_")[0])
+    return words.format(**fault.get("ctx", {})) if words else fault["msg"].removeprefix("Value error, ")
+
+
 def _shown(spec: Spec) -> object:
     return spec if isinstance(spec, str) else dict(spec)
 
@@ -232,5 +266,5 @@ class _Parameters:
         except PydanticUserError:  # a type with a config of its own, or one pydantic does not know
             return value
         except ValidationError as error:
-            problem = error.errors()[0]["msg"]
+            problem = misfit(error.errors()[0])
             raise PlanError(f"{self.kind} {self.name}, {option}", value, f"does not fit: {problem}") from error

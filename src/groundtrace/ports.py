@@ -140,7 +140,7 @@ class Judge(Protocol):
 class Sink(Protocol):
     """Puts scores where people look. "upsert" platforms replace by id; "append" ones skip what is there.
 
-    One that writes files may also have `files`, their paths, for the report.
+    One that writes files may also have, for the report, `files`, their paths, and `notes()`, what is broken in them.
     """
 
     name: str

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from groundtrace.adapters.published import results
 from groundtrace.errors import InvalidVerdict, PlatformError
 from groundtrace.evaluate import evaluate
+from groundtrace.judges.patient import Patient
 from groundtrace.memory import InMemory
 from groundtrace.model import Case, Finding, Intent, Receipt, Record, Review, Scorecard
 from groundtrace.plugins import load
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from groundtrace.model import Ref, Reply, Signal, Trace
     from groundtrace.plan import Plan
     from groundtrace.plugins import Spec
-    from groundtrace.ports import Convention, Judge, Memory, Rubric, Sink, Source
+    from groundtrace.ports import Convention, Memory, Rubric, Sink, Source
 
 __all__ = ["Report", "look", "run"]
 
@@ -45,6 +46,15 @@ _VAIN = 3
 
 _REPLIES = 4096
 """Replies kept within a run, so that equal questions close to each other are asked once."""
+
+_PLUMBING = frozenset({
+    "client", "code", "container", "db", "dns", "error", "exception", "faas", "host", "http", "k8s", "messaging", "net",
+    "network", "otel", "peer", "process", "rpc", "server", "service", "telemetry", "thread", "tls", "url", "user_agent",
+})  # fmt: skip
+"""What the names of attributes start with that tell how a service is reached and runs, and nothing of what is asked."""
+
+_SEEN = 5
+"""Scopes or attributes named of a trace that nobody reads."""
 
 _BROKE = "rubric_failed"
 _DEEPER = "rag_faithfulness"
@@ -89,7 +99,7 @@ def _open(plan: Plan, memory: Memory, watch: Watch) -> _River:
         banks=[(source, sinks if sinks or plan.dry_run else [_home(source)]) for source in sources],
         conventions=plan.vocabularies(),
         rubrics=[_Careful(load("rubric", spec)) for spec in plan.rubrics],
-        judge=load("judge", plan.judge),
+        judge=Patient(load("judge", plan.judge)),
         memory=memory,
         watch=watch,
     )
@@ -108,6 +118,20 @@ def _joined(sources: Iterable[Source]) -> list[Source]:
 def _unread(trace: Trace) -> Record:
     """What stands for a trace that can't be read, or not yet."""
     return Record(id=trace.ref.trace_id, ref=trace.ref, kind="other", gaps=unreadable(growing=not trace.complete))
+
+
+def _unheard(trace: Trace, conventions: Sequence[Convention]) -> dict[str, dict[str, int]]:
+    """Why nothing to judge was found in a trace, and what was seen instead: steps, or whose scopes and attributes."""
+    names = [name for span in trace.spans for name in (*span.attributes, span.scope)]
+    known = [c for c in conventions if any(name.startswith(c.marks) for name in names)]
+    roles = {said.role for span in trace.spans for c in known if (said := c.reading(span)) is not None} - {"other"}
+    heads = sorted({name.partition(".")[0] for span in trace.spans for name in span.attributes} - {""})
+    if roles:
+        return {"only steps such as embedding, no request or call to a model": {", ".join(sorted(roles)): 1}}
+    if heads and _PLUMBING.issuperset(heads):
+        return {"only HTTP, databases and the like, no request or call to a model": {", ".join(heads[:_SEEN]): 1}}
+    scopes = sorted({span.scope for span in trace.spans} - {""})
+    return {"no installed convention reads them": {", ".join((scopes or heads)[:_SEEN]) or "no attributes": 1}}
 
 
 def _named(spec: Spec) -> str:
@@ -149,7 +173,7 @@ class _River:
     banks: Sequence[Bank]
     conventions: Sequence[Convention]
     rubrics: Sequence[Rubric]
-    judge: Judge
+    judge: Patient
     memory: Memory
     watch: Watch
 
@@ -171,6 +195,7 @@ class _River:
             with _Isolated("keeping scores", writing.fail), closing(cards):
                 for count, card in enumerate(self._heard(cards, writing.fail), start=written + 1):
                     writing.take(card)
+                    self._name(card, writing)
                     self.watch(before.traces + reading.report.traces, count)
                     if writing.vain >= _VAIN:
                         writing.fail(f"stopped judging {source.platform}: no score of {_VAIN * _BATCH} cards went out")
@@ -178,7 +203,15 @@ class _River:
         finally:
             with _Isolated("keeping scores", writing.fail):
                 writing.flush()
-        return reading.report + Report(notes=source.notes()) + writing.report
+        notes = (note for _, sink in sinks for note in getattr(sink, "notes", tuple)())
+        return reading.report + Report(notes=(*source.notes(), *notes)) + writing.report
+
+    def _name(self, card: Scorecard, writing: _Writing) -> None:
+        """Note which record the judge broke on."""
+        fault = self.judge.broke.pop((card.record_id, card.rubric), None)
+        if fault is not None:
+            where = f"record {card.record_id} of trace {card.ref.trace_id}"
+            writing.note(f"judge {self.judge.id} broke on {card.rubric} of {where}: {fault}")
 
     def _heard(self, cards: Iterator[Scorecard], tell: Callable[[str], None]) -> Iterator[Scorecard]:
         """The cards until their end, or until the judge fails: what came before that still counts."""
@@ -219,10 +252,17 @@ class _Reading:
             with _Isolated(f"trace {trace.ref.trace_id} could not be read", self._skip):
                 records = read(trace, self._river.conventions) if trace.complete else records
             one = Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
-            self.report += sum(map(Report.of_record, records), one)
+            self.report += sum(map(self._counted, records), one)
+            if trace.complete and all(record.kind == "other" for record in records):
+                with _Isolated("", lambda _: None):  # a neighbour's convention, asked again
+                    self.report += Report(unread=_unheard(trace, self._river.conventions))
             for record in records:
                 raised = self._river.plan.risk == "high" and record.risk != "high"
                 yield record.model_copy(update={"risk": "high"}) if raised else record
+
+    def _counted(self, record: Record) -> Report:
+        named = self._river.rubrics if self._river.plan.names_rubrics else ()
+        return Report.of_record(record) + Report(suited={r.name: int(record.kind in r.kinds) for r in named})
 
     def _traces(self) -> Iterator[Trace]:
         """What the source gives until its end, or until it fails: what came before that still counts."""
@@ -238,8 +278,9 @@ class _Reading:
     def _choose(self, ref: Ref, signals: tuple[Signal, ...]) -> bool:
         if not self._river.plan.holds(ref.trace_id):
             return False
-        self.report += Report(seen=1)
-        return self._sampled(ref, signals)
+        looked_at = self._sampled(ref, signals)
+        self.report += Report(seen=1, left_out=int(not looked_at))
+        return looked_at
 
     def _skip(self, why: str) -> None:
         self.report += Report(skipped=1, notes=(why,))
@@ -280,6 +321,10 @@ class _Writing:
             self.report += Report(receipts={name: dict(states)})
             went += states
         self.vain = self.vain + 1 if set(went) == {"failed"} else self.vain if not cards else 0
+
+    def note(self, what: str) -> None:
+        """Note what was lost."""
+        self.report += Report(notes=(what,))
 
     def fail(self, why: str) -> None:
         """Note what a platform or a plugin refused."""

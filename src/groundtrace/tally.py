@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ _NOTES = 100
 _BILLION = 10**9
 _SUPPORTED = 0.75
 """A level of 4 on a scale of 1 to 5: what is below is worth a look."""
+
+_NAMES = re.compile(r"\b(?=[a-f-]{0,35}\d)[0-9a-f][0-9a-f-]{6,34}[0-9a-f]\b|\b\d{5,}\b", re.IGNORECASE)
+"""Ids and long numbers in a text, which make many texts of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +131,24 @@ class About:
 class Report:
     """What a run saw, scored, wrote and could not do. Reports add up; `about` is left out of comparisons.
 
-    `seen` traces were offered and `traces` of them looked at: `skipped` ones could not be read, `growing` ones were not
-    over, `mended` ones had damage. `gaps` counts what records lack, and the remedies. `cards` counts by rubric and
-    status, `reasons` why they are unscored; `review` counts those a person should see, `doubts` why, `urgent` how many
-    now. `receipts` counts by sink and state. `cases` and `tokens` are a dry run's estimate. `failed` holds what a
-    platform or a plugin refused, `notes` what was lost, both up to a bound; `about` counts the rest.
+    `seen` traces were offered and `traces` of them looked at: sampling passed over the `left_out` ones, `skipped` ones
+    could not be read, `growing` ones were not over, `mended` ones had damage. `unread` counts traces in which nothing
+    to judge was found, by why and by what was seen instead. `suited` counts the records each rubric was named for, of a
+    plan that names its own. `gaps` counts what records lack, and the remedies, without the ids in them. `cards` counts
+    by rubric and status, `reasons` why they are unscored; `review` counts those a person should see, `doubts` why,
+    `urgent` how many now. `receipts` counts by sink and state. `cases` and `tokens` are a dry run's estimate. `failed`
+    holds what a platform or a plugin refused, `notes` what was lost, both up to a bound; `about` counts the rest.
     """
 
     seen: int = 0
+    left_out: int = 0
     traces: int = 0
     skipped: int = 0
     growing: int = 0
     mended: int = 0
     records: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    suited: Mapping[str, int] = field(default_factory=dict)
     gaps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     cards: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -173,7 +182,7 @@ class Report:
     @classmethod
     def of_record(cls, record: Record) -> Report:
         """What one record says; one without a request lacks nothing that should be there."""
-        gaps = {f"{gap.field}: {gap.reason}": {gap.remedy: 1} for gap in record.gaps}
+        gaps = {f"{gap.field}: {gap.reason}": {_NAMES.sub("…", gap.remedy): 1} for gap in record.gaps}
         return cls(records={record.kind: 1}, gaps=gaps if record.kind != "other" else {})
 
     @classmethod

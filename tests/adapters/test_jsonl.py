@@ -21,6 +21,7 @@ from groundtrace.model import Attempt, Finding, Ref, Review, Scorecard, Trace, W
 from groundtrace.ports import Sink, Source
 from groundtrace.testing import HOSTILE_TEXTS, SinkContract, SourceContract, sample_card
 
+RENAME = "skipped; a record's keys are query, context, answer, or source and summary: rename these"
 FERRY = {"query": "When?", "context": ["The ferry leaves at 21:40."], "answer": "At 21:40 [1]."}
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -150,10 +151,33 @@ def test_what_is_no_record_is_named_and_the_rest_is_read(tmp_path: Path) -> None
     assert len(traces) == 2
     assert notes == (
         f"{file}: 1 line is not JSON (line 2): skipped",
-        f"{file}: 3 lines are no records (lines 3, 5, 6): skipped; one holds query, context, answer, summary",
+        f"{file}: 1 line is no record, it holds question (line 3): {RENAME}",
+        f"{file}: 2 lines are no records (lines 5, 6): skipped; one holds query, context, answer, summary",
         f"{file}: 1 line is OTLP, no record (line 7): skipped; read them as otel:PATH",
         f"{file}: 1 line is nested too deep (line 8): skipped",
     )
+
+
+def test_what_keys_stood_in_lines_that_are_no_records_is_told(tmp_path: Path) -> None:
+    """Those of a few shapes, as far as they are words; a file of a thousand shapes has no thousand notes."""
+    file = tmp_path / "x.jsonl"
+    ragas = {"question": "When?", "contexts": ["21:40"], "ground_truth": "21:40"}
+    other = [{f"k{n}": 1} for n in range(5)]
+    _, notes = read(put(file, ragas, ragas, {"no\nword": 1}, *other))
+    assert notes == (
+        f"{file}: 2 lines are no records, they hold question, contexts, ground_truth (lines 1, 2): {RENAME}",
+        f"{file}: 4 lines are no records (lines 3, 6, 7 ...): skipped; one holds query, context, answer, summary",
+        f"{file}: 1 line is no record, it holds k0 (line 4): {RENAME}",
+        f"{file}: 1 line is no record, it holds k1 (line 5): {RENAME}",
+    )
+
+
+def test_bytes_that_are_no_utf8_are_told_from_halves_of_characters(tmp_path: Path) -> None:
+    """The remedies differ."""
+    file = tmp_path / "x.jsonl"
+    file.write_bytes(b'{"id": "a", "answer": "caf\xe9"}\n')
+    (trace,), _ = read(file)
+    assert trace.notes == (f"span {trace.spans[0].id}: bytes that are no UTF-8 were replaced by U+FFFD",)
 
 
 def test_a_list_of_records_is_read_like_lines(tmp_path: Path) -> None:

@@ -111,14 +111,65 @@ def test_an_empty_context_says_that_nothing_was_retrieved() -> None:
         ("The Moon.", ["The Moon."]),
         ({"text": "The Moon."}, ["The Moon."]),
         ({"documents": [{"id": "a", "page_content": "The Moon."}]}, ["The Moon."]),
-        (["The Moon.", None, 7], ["The Moon.", "7"]),
         ([{"page_content": "The Moon."}, {"content": "Mars."}], ["The Moon.", "Mars."]),
-        (7, []),
     ],
 )
 def test_a_context_is_read_in_every_form_people_write_it(context: Any, texts: list[str]) -> None:
     """A text, an object, a list of either."""
     assert [p.text for p in made(query="q", context=context, answer="a").context] == texts
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "remedy"),
+    [
+        ({"query": ["a"]}, "query", "query is a list (of 1): give a text"),
+        ({"query": 5}, "query", "query is a number: give a text"),
+        ({"answer": {"x": 1}}, "answer", "answer is an object (of 'x'): give a text"),
+        ({"answer": True}, "answer", "answer is true or false: give a text"),
+        ({"context": 42}, "context", "context is a number: give a list of passages"),
+        ({"context": {"a": 7}}, "context", None),
+        ({"context": ["One.", None]}, "context", "context[1] is null: give a text, or an object with a text"),
+        ({"context": ["One.", 7]}, "context", "context[1] is a number: give a text, or an object with a text"),
+        ({"context": [{"text": ["a"]}]}, "context", "context[0].text is a list (of 1): give a text"),
+    ],
+)
+def test_a_field_of_a_wrong_type_is_a_gap_that_says_what_was_given(
+    fields: dict[str, Any], field: str, remedy: str | None
+) -> None:
+    """It is never made into a text that is then judged; a text of the user's does not stand in the remedy."""
+    record = made(**{"query": "q", "context": ["One."], "answer": "a", **fields})
+    reason = "malformed" if remedy else "not_given"
+
+    assert [(g.field, g.reason) for g in record.gaps] == [(field, reason)]
+    assert not getattr(record, field)
+    assert remedy is None or record.gaps[0].remedy == remedy
+
+
+def test_a_summary_of_a_wrong_type_is_called_by_its_own_word() -> None:
+    """As everything it lacks is."""
+    assert [g.remedy for g in made(summary=5, source=6).gaps] == [
+        "source is a number: give a list of passages",
+        "summary is a number: give a text",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [("contex", "context"), ("contexts", "context"), ("Query", "query"), ("question", "query"), ("response", "answer")],
+)
+def test_a_key_that_may_be_meant_is_named(key: str, word: str) -> None:
+    """A typo, or another house's word for it."""
+    whole = {"query": "q", "context": [], "answer": "a"}
+    record = made(**{k: v for k, v in whole.items() if k != word}, **{key: "x"})
+
+    (gap,) = record.gaps
+    assert (gap.field, gap.reason) == (word, "not_given")
+    assert gap.remedy.endswith(f": it holds {key!r}, did you mean {word!r}?")
+    odd = RecordConvention().reading(Span("s", "t", attributes={ATTRIBUTE: {7: "x", "answer": {8: "a"}}}))
+    assert odd is not None
+    assert odd.record is not None
+    assert odd.record.gaps[-1].remedy == "answer is an object (of 8): give a text"
+    assert "did you mean" not in made(query="q", answer="a", team="x", **{"con\ntext": []}).gaps[0].remedy
 
 
 def test_citations_that_are_given_count_and_the_markers_do_not() -> None:

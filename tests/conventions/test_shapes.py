@@ -79,12 +79,13 @@ def test_nothing_a_span_holds_makes_a_shape_raise(value: Any) -> None:
     number(value)
 
 
-def test_a_text_with_half_a_character_is_cut() -> None:
-    """A lone surrogate is what a cut in the middle of a character leaves."""
+def test_a_text_with_half_a_character_is_damaged() -> None:
+    """The rest of it can be read."""
     half = said("The \ud83d", "output.value")
 
     assert half is not None
-    assert half.state == "truncated"
+    assert half.state == "damaged"
+    assert half.legible
     assert "halves of characters" in half.remedy
 
 

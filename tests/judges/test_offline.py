@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from groundtrace.evaluate import evaluate
 from groundtrace.judges.offline import CUTS, RULES, OfflineJudge, confidence, level
+from groundtrace.judges.offline.faithfulness import LISTED
 from groundtrace.lexical import Comparison, Passages, compare
 from groundtrace.model import Case, Reply, Scorecard
 from groundtrace.ports import Judge
@@ -268,6 +269,29 @@ def test_hostile_answers_and_passages_give_cards(text: str) -> None:
     """As answer, as passage and as both."""
     for answer, passage in ((text, FERRY[0]), (FERRY[0], text), (text, text)):
         assert all(not a.faults for card in cards(answer, [passage]) for a in card.attempts)
+
+
+def test_an_answer_of_thousands_of_wrong_claims_gets_a_reply_that_can_be_read() -> None:
+    """The gravest few hundred are listed, all are counted, and the gate takes it."""
+    minor = "Bicycles and dogs travel free of charge on crossings. "
+    answer = minor + " ".join(f"Boat {n} sank off Kiel with sheep [9]." for n in range(1000, 4000))
+    card = next(card for card in cards(answer) if card.rubric == "rag_faithfulness")
+    assert card.status == "scored"
+    (attempt,) = card.attempts
+    verdict = json.loads(attempt.text)
+    assert {item["severity"] for item in verdict["unsupported_claims"]} == {"major"}
+    assert len(verdict["unsupported_claims"]) == LISTED
+    assert "of 3001 claims" in verdict["dimension_scores"]["claim_support"]["justification"]
+    assert [flag["type"] for flag in verdict["hallucination_flags"]].count("misattribution") == LISTED
+
+
+def test_a_fault_is_listed_once_however_often_the_answer_repeats_it() -> None:
+    """And counted each time."""
+    verdict = json.loads(
+        next(c for c in cards("The boat sank off Kiel [9]. " * 5) if c.rubric == "rag_faithfulness").attempts[0].text
+    )
+    assert [item["claim"] for item in verdict["unsupported_claims"]] == ["The boat sank off Kiel"]
+    assert "0 of 5 claims" in verdict["dimension_scores"]["claim_support"]["justification"]
 
 
 def test_equal_passages_are_tokenised_once() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from groundtrace.evaluate import evaluate
@@ -80,6 +80,13 @@ def test_the_overall_score_is_the_mean_of_what_could_be_verified() -> None:
     assert "640 where the evidence has 402" in verdict["overall_summary"]
 
 
+def test_what_a_text_says_twice_is_traced_twice() -> None:
+    """A claim stands where it stands first; said again, nothing was left out."""
+    made = card("in May. The bridge opened in 1931. in May. ", ["The bridge opened in 1931. "])
+    assert "extraction_incomplete" not in made.flags
+    assert made.details["sentences_untraced"] == 0
+
+
 def test_citation_marks_are_no_part_of_a_claim() -> None:
     """[1] is no number that the evidence would have to hold."""
     verdict, _ = ask(TEXT, BRIDGE)
@@ -135,6 +142,7 @@ TEXTS = st.lists(st.tuples(PARTS, MARKERS, ENDS).map("".join), min_size=1, max_s
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3))
+@example("in May. The bridge opened in 1931. in May. ", ["The bridge opened in 1931. "])
 def test_whatever_the_text_the_gate_finds_no_fault(text: str, evidence: list[str]) -> None:
     """Claims are the text's, quotes are the evidence's, figures add up: for any text over any evidence."""
     made = card(text, evidence)

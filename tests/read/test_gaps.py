@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -18,7 +18,8 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
 SETTINGS = {
     "content_off": (CAPTURE, "retrieval.documents.N.document.content"),
     "masked": ("OPENINFERENCE_HIDE_",),
-    "truncated": ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "between characters"),
+    "truncated": ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"),
+    "damaged": ("between characters", "as UTF-8"),
     "elsewhere": ("NAME.logs.jsonl", "OTEL_INSTRUMENTATION_GENAI_COMPLETION_HOOK"),
     "not_instrumented": ("instrument the", "input.value", "[conventions.NAME]"),
     "no_request": ("trace the whole request",),
@@ -26,6 +27,7 @@ SETTINGS = {
     "no_answer": ("under one root span",),
     "ambiguous_numbering": ("number the passages",),
     "not_given": ("give the record its",),
+    "malformed": ("give a text",),
     "not_found": ("mend conventions.mine.",),
     "unreadable": ("--verbose",),
     "still_growing": ("run again",),
@@ -101,15 +103,102 @@ def test_a_cut_input_that_still_shows_the_whole_question_is_enough() -> None:
     assert gap.reason == "truncated"
 
 
-def test_halves_of_characters_are_a_gap() -> None:
-    """A source that had to put U+FFFD for them says so on the trace."""
-    spans = span("s0", "CHAIN", Q="How far?", A="Far \ufffd"), span("s1", "RETRIEVER", "s0", held=listed(MOON))
-    note = "span s0: text that is no Unicode was replaced by U+FFFD"
+DAMAGED = "span {}: text that is no Unicode was replaced by U+FFFD"
+NO_UTF8 = "span {}: bytes that are no UTF-8 were replaced by U+FFFD"
 
-    assert one(*spans).answer == "Far \ufffd"
-    gap = one(*spans, notes=(note,)).gap("answer")
-    assert gap is not None
-    assert gap.reason == "truncated"
+
+@pytest.mark.parametrize(("note", "remedy"), [(DAMAGED, "halves of characters"), (NO_UTF8, "write it as UTF-8")])
+def test_lost_characters_are_a_gap_of_the_answer_or_the_passages_they_stood_in(note: str, remedy: str) -> None:
+    """A source that put U+FFFD says on the trace for which span; without a word of it the text is as it was written."""
+    answered = (
+        span("s0", "CHAIN", Q="How \ufffd far?", A="Far \ufffd."),
+        span("s1", "RETRIEVER", "s0", held=listed(MOON)),
+    )
+    held = listed(f"{MOON} \ufffd", MARS)
+    retrieved = span("s0", "CHAIN", Q="How far?", A="Far."), span("s1", "RETRIEVER", "s0", held=held)
+
+    for spans, ident, field in ((answered, "s0", "answer"), (retrieved, "s1", "context")):
+        assert one(*spans).gaps == one(*spans, notes=(note.format("s9"),)).gaps == ()
+        (gap,) = one(*spans, notes=(note.format(ident),)).gaps
+        assert (gap.field, gap.reason) == (field, "damaged")
+        assert remedy in gap.remedy
+
+
+def test_lost_characters_elsewhere_leave_a_record_whole() -> None:
+    """In the question, the instructions, or another request's passage."""
+    prompt = f"Be brie\ufffd.\n\n{PROMPT}"
+    asked = span("s0", "CHAIN", Q="How far is \ufffd Moon?"), call("s1", "s0", prompt=prompt)
+    made = one(*asked, notes=(DAMAGED.format("s0"), DAMAGED.format("s1")))
+    half = one(
+        span("s0", "CHAIN", Q="How far is \ud800 Moon?"), call("s1", "s0", prompt=prompt.replace("\ufffd", "\ud800"))
+    )
+
+    for whole in (made, half):
+        assert (whole.gaps, whole.query) == ((), "How far is \ufffd Moon?")
+        assert [p.text for p in whole.context] == [MARS, MOON]
+
+    two = [
+        (span(f"s{n}", "CHAIN", Q="How far?", A="Far."), span(f"s{n + 1}", "RETRIEVER", f"s{n}", held=listed(text)))
+        for n, text in ((0, f"{MOON} \ufffd"), (2, MARS))
+    ]
+    calls = [call(f"s{n + 10}", f"s{n}", prompt=None) for n in (0, 2)]
+    first, second = found(*two[0], *two[1], *calls, notes=(DAMAGED.format("s1"),))
+    assert ([g.field for g in first.gaps], second.gaps) == (["context"], ())
+
+
+def test_a_passage_that_lost_characters_in_the_prompt_makes_the_context_a_gap() -> None:
+    """The prompt is what the model was shown."""
+    prompt = PROMPT.replace("Roman", "Rom\ufffdn")
+    made = one(span("s0", "CHAIN", Q="How far?"), call("s1", "s0", prompt=prompt), notes=(DAMAGED.format("s1"),))
+
+    assert [(g.field, g.reason) for g in made.gaps] == [("context", "damaged")]
+    assert made.context == ()
+
+
+def test_a_mask_in_a_damaged_text_stays_a_mask() -> None:
+    """What a user masked is not judged for a lost character beside it."""
+    made = one(
+        span("s0", "CHAIN", Q="How far?", A="Far \ud800 [REDACTED]."), span("s1", "RETRIEVER", "s0", held=listed(MOON))
+    )
+
+    assert [(g.field, g.reason) for g in made.gaps] == [("answer", "masked")]
+
+
+def test_a_ready_made_record_is_whole_where_only_its_question_lost_characters() -> None:
+    """The answer and the passages are what is judged."""
+
+    def filed(**fields: Any) -> Record:
+        held = {"query": "How far?", "context": [MOON, MARS], "answer": "Far.", **fields}
+        (made,) = found(Span("s0", "t", attributes={"groundtrace.record": held}), notes=(NO_UTF8.format("s0"),))
+        return made
+
+    assert filed(query="How \ufffd?").gaps == ()
+    for field, held in (("answer", "Far \ufffd."), ("context", [MOON, "Mars \ufffd"])):
+        made = filed(**{field: held})
+        assert [(g.field, g.reason) for g in made.gaps] == [(field, "damaged")]
+        assert not getattr(made, field)
+        assert "write it as UTF-8" in made.gaps[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("gen_ai.prompt", "gen_ai.prompt"),
+        ("gen_ai.prompt.12.content", "gen_ai.prompt.N"),
+        ("gen_ai.completion.0.content", "gen_ai.completion.N"),
+        ("gen_ai.prompt.variable.x", None),
+        ("app.prompt", None),
+    ],
+)
+def test_a_vocabulary_that_is_not_understood_is_told_what_to_do_about(name: str, called: str | None) -> None:
+    """Whose spans they are, what is understood, the older forms by name, and the mapping that would help."""
+    made = one(Span("s0", "t", scope="apollo.app", attributes={name: "How far?"}))
+
+    for gap in made.gaps:
+        assert "(genai, openinference, record); 1 span (of apollo.app) in another vocabulary or none" in gap.remedy
+        assert "[conventions.NAME] in a plan (docs/plan.md)" in gap.remedy
+        assert ("older gen_ai form" in gap.remedy) == (called is not None)
+        assert called is None or f"({called} is an older gen_ai form, not read yet)" in gap.remedy
 
 
 def test_content_that_is_off_is_said_to_be_off_with_the_setting() -> None:
@@ -158,6 +247,8 @@ def _every_gap() -> Iterator[Gap]:
     ]
     records = [made for spans in traces for made in found(*spans)]
     records += [one(span("s0", "CHAIN", Q="How far?", A="\ufffd"), notes=("span s0: was replaced by U+FFFD",))]
+    records += [one(span("s0", "CHAIN", Q="How far?", A="\ufffd"), notes=(NO_UTF8.format("s0"),))]
+    records += found(Span("s0", "t", attributes={"groundtrace.record": {"answer": 5}}))
     records += [record(None, None, None), record(None, None, None, kind="summary")]
     mine = declare([{"name": "mine", "spans": {"name": "*"}, "query": "q", "answer": "a", "context": "d"}])
     records += read(Trace(Ref("otel", trace_id="t"), (Span("s0", "t"),)), mine)

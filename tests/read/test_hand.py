@@ -143,3 +143,61 @@ def test_a_citation_given_at_a_marks_place_is_kept(place: dict[str, Any]) -> Non
     made = record("How far?", context, "Far [1]. Red [2].", citations=[{**place, "passage_id": "mars"}])
 
     assert [(c.marker, c.passage_id) for c in made.citations] == [("[1]", "mars")]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"answer": 5}, "answer is a number: give a text"),
+        ({"query": b"far"}, "query is a bytes (b'far'): give a text"),
+        ({"context": 5}, "context is a number: give a list of passages"),
+        ({"context": [5]}, "context[0] is a number: give a text, or an object with a text"),
+        ({"context": "text"}, "context is a text ('text'): give a list of passages, [...] around a single one"),
+        ({"context": {"text": MOON}}, "context is an object (of 'text'): give a list of passages"),
+        ({"context": (t for t in (MOON,))}, "context is a generator: give a list of passages"),
+        ({"context": [{"text": 5}]}, "context[0].text is a number: give a text"),
+        ({"id": 5}, "id is a number: give a text"),
+        ({"tags": "space"}, "tags is a text ('space'): give a list, [...] around a single one"),
+        ({"key_facts": [5]}, "key_facts[0] is a number: give a text"),
+        ({"history": ["Hi"]}, "history[0] is a text ('Hi'): give (role, text)"),
+        ({"slices": {"a": 1}}, "slices is a number: give texts by name"),
+        ({"citations": [5]}, "citations[0] is a number: give a Citation, or"),
+        ({"answer": 5, "context": 6}, "context is a number: give a list of passages; answer is a number"),
+    ],
+)
+def test_a_wrong_type_is_refused_in_words(given: dict[str, Any], says: str) -> None:
+    """What was given, and what is wanted."""
+    with pytest.raises(TypeError) as error:
+        record(**given)
+    assert str(error.value).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"kind": "sumary"}, "kind is 'sumary': give one of answer, summary, other"),
+        ({"risk": "hihg"}, "risk is 'hihg': give one of normal, high"),
+    ],
+)
+def test_an_unknown_word_is_refused_in_words(given: dict[str, Any], says: str) -> None:
+    """With those that are known."""
+    with pytest.raises(ValueError, match=says):
+        record(**given)
+
+
+def test_what_comes_one_by_one_is_taken_whole() -> None:
+    """An iterator is looked at before it is taken, and still all there."""
+    made = record("q", [], "a", history=iter([("user", "Hi")]), tags=iter(["a", "b"]), key_facts=iter(["c"]))
+
+    assert ([t.text for t in made.history], made.tags, made.key_facts) == (["Hi"], ("a", "b"), ("c",))
+
+
+def test_halves_of_characters_by_hand_are_damage_of_the_answer_or_the_passage() -> None:
+    """A question may have lost one; U+FFFD that was given is as it was written."""
+    assert record("q \ud800", [MOON], "Far.").gaps == record("q", [f"{MOON} \ufffd"], "Far \ufffd.").gaps == ()
+    for made, field in (
+        (record("q", [MOON, {"text": "Mars \ud800"}], "Far."), "context"),
+        (record("q", [MOON], "Far \udfff."), "answer"),
+    ):
+        assert [(g.field, g.reason) for g in made.gaps] == [(field, "damaged")]
+        assert not getattr(made, field)

@@ -20,10 +20,10 @@ from groundtrace.adapters.ledger import Ledger, Stamp, stamp, stamp_of, writable
 from groundtrace.adapters.lines import (
     LINE_MB,
     NOT_JSON,
-    REPLACED,
     Losses,
     Problem,
     clean,
+    damage,
     find,
     head,
     is_own,
@@ -47,6 +47,12 @@ ATTRIBUTE = "groundtrace.record"
 
 SCOPE = "groundtrace.jsonl"
 _DEEPEST = 64
+_OPENING = 50
+"""Lines of a file that are looked at to tell what it holds: the first may be torn, or odd."""
+
+_STRANGERS = 3
+_KEYS = 6
+"""How many sets of strange keys are named, and how many keys of each."""
 _HELD = {
     "targets",
     "rubric",
@@ -64,6 +70,8 @@ _HELD = {
 
 _CARD = re.compile(rb'\s*\{"id":"[^"]*","record_id":')
 _KEY = re.compile(rb'"(query|context|answer|summary)"\s*:')
+
+_WORD = re.compile(r"[\w.-]{1,40}")
 
 _NO_RECORD = Problem("line is no record", "lines are no records", f"skipped; one holds {', '.join(FIELDS)}")
 _OTLP = Problem("line is OTLP, no record", "lines are OTLP, no records", "skipped; read them as otel:PATH")
@@ -114,7 +122,7 @@ class JsonlSource:
                 span = replace(span, id=_made_id(named["id"]))
                 notes.append(f"its span stands on an earlier line: read as {span.id}")
             if replaced:
-                notes.append(f"span {span.id}: {REPLACED}")
+                notes.append(f"span {span.id}: {damage(text.data)}")
             ref = Ref(self.platform, trace_id=span.trace_id, span_id=span.id)
             if choose(ref, ()):
                 yield Trace(ref, (span,), notes=tuple(notes))
@@ -149,7 +157,7 @@ class JsonlSource:
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Whether a file, or a file of a folder, starts like records; nothing else is opened.
+        """Whether a file, or a file of a folder, has a record among its first lines; nothing else is opened.
 
         >>> JsonlSource.recognises(Path("no/such/file"))
         False
@@ -158,11 +166,11 @@ class JsonlSource:
             with suppress(PlanError):
                 return any(cls.recognises(file) for file in find(str(path)).files())
         start = head(path)
-        for text in (start, *start.splitlines()):
+        for text in (start, *start.splitlines()[:_OPENING]):
             with suppress(ValueError, RecursionError):
-                first = orjson.loads(text)
-                if isinstance(first, (dict, list)):
-                    return any(_problem(item) is None for item in _items(first))
+                told = {_problem(item) for item in _items(orjson.loads(text))}
+                if told & {None, _OTLP}:
+                    return _OTLP not in told
         return b"resourceSpans" not in start and _KEY.search(start) is not None
 
     def _objects(self) -> Iterator[tuple[Text, dict[str, Any], bool]]:
@@ -170,6 +178,7 @@ class JsonlSource:
         files: tuple[Path | None, ...] = (None,) if self.place.kind == "stdin" else self.place.files()
         if not files:
             self.losses.add(self.place.path, _NOTHING)
+        told: set[Problem] = set()
         for file in files:
             if file is not None and is_own(file):
                 self.losses.add(str(file), _OURS)
@@ -187,8 +196,12 @@ class JsonlSource:
                     reason = _problem(item)
                     if reason is None:
                         yield text, item, replaced
-                    else:
-                        self.losses.add(text.file, reason, text.line)
+                        continue
+                    if reason is _NO_RECORD:
+                        named = _stranger(item)
+                        told |= {named} if len(told) < _STRANGERS and named is not _NO_RECORD else set()
+                        reason = named if named in told else reason
+                    self.losses.add(text.file, reason, text.line)
 
 
 class JsonlSink:
@@ -216,6 +229,10 @@ class JsonlSink:
     def files(self) -> tuple[Path, ...]:
         """What it writes to."""
         return (self.path,)
+
+    def notes(self) -> tuple[str, ...]:
+        """What it found broken in its files, one line each."""
+        return self._ledger.notes()
 
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards, and say what became of each score once its card is on the disk."""
@@ -323,6 +340,17 @@ def _problem(item: object) -> Problem | None:
     if isinstance(item, dict) and any(item.get(name) is not None for name in FIELDS):
         return None
     return _OTLP if isinstance(item, dict) and {"resourceSpans", "resourceLogs"} & item.keys() else _NO_RECORD
+
+
+def _stranger(item: object) -> Problem:
+    """What an object without a record's fields holds instead, as far as its keys are plain words."""
+    held = list(item)[:_DEEPEST] if isinstance(item, dict) else []
+    keys = [key for key in held if key not in FIELDS and _WORD.fullmatch(key)]
+    if not keys:
+        return _NO_RECORD
+    shown = ", ".join(keys[:_KEYS]) + (" ..." if len(keys) > _KEYS else "")
+    outcome = f"skipped; a record's keys are {', '.join(FIELDS[:3])}, or source and summary: rename these"
+    return Problem(f"line is no record, it holds {shown}", f"lines are no records, they hold {shown}", outcome)
 
 
 def _named(item: Mapping[str, Any]) -> dict[str, Any]:

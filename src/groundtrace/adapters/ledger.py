@@ -61,6 +61,11 @@ class Ledger:
         self._scores: set[str] = set()
         self._read = self._inode = 0
         self._torn = False
+        self._notes: tuple[str, ...] = ()
+
+    def notes(self) -> tuple[str, ...]:
+        """What was found broken in the file."""
+        return self._notes
 
     def append(
         self,
@@ -107,6 +112,8 @@ class Ledger:
             for line in added:
                 self._learn(self._stamps(line))
         self._read, self._torn = status.st_size, not line.endswith(b"\n")
+        if self._torn and not any(self._stamps(line)):
+            self._notes = (f"{self.path}: the last line was torn: what it should have said is written again",)
 
     def _learn(self, stamps: Iterable[tuple[str, Stamp]]) -> None:
         for key, stamped in stamps:

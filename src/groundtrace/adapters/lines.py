@@ -31,7 +31,8 @@ OWN = (".groundtrace.jsonl", ".groundtrace.logs.jsonl")
 """How the names of the files end that groundtrace writes; no source reads them."""
 
 REPLACED = "text that is no Unicode was replaced by U+FFFD"
-"""Said in a trace's notes of a span whose text lost characters."""
+NO_UTF8 = "bytes that are no UTF-8 were replaced by U+FFFD"
+"""Said in a trace's notes of a span whose text lost characters: halves of them, or bytes that are none."""
 
 _ENDINGS = (".jsonl", ".ndjson", ".json")
 _PACKED = ("", ".gz", ".zst")
@@ -65,6 +66,7 @@ _DAMAGED = Problem("the compressed data is damaged", "", "what could be unpacked
 _BROKEN = Problem("holds one JSON text that is not whole", "", "skipped")
 _BREAKS = Problem("line breaks the JSON", "lines break the JSON", "the rest of the file is skipped")
 _TOO_BIG = Problem("holds one JSON text that is too long", "", "skipped; the option line_mb raises the limit")
+_OTHER_PACKING = Problem("is compressed in a way that is not read: gz and zst are", "", "skipped")
 _UTF16 = Problem("is UTF-16", "", "skipped; save it as UTF-8")
 
 
@@ -302,9 +304,22 @@ def texts(file: Path | None, losses: Losses, line_mb: int = LINE_MB) -> Iterator
         yield from _each(chain([first], lines), name, losses)
 
 
-def head(file: Path, size: int = 1 << 16) -> bytes:
+def head(file: Path, size: int = 1 << 20, losses: Losses | None = None) -> bytes:
     """The first bytes of a file, unpacked, to tell what it holds; empty where it can't be read."""
-    return next(_chunks(file, str(file), Losses()), b"")[:size] if file.is_file() else b""
+    start = b""
+    for chunk in _chunks(file, str(file), losses or Losses()) if file.is_file() else ():
+        start += chunk[: size - len(start)]
+        if len(start) >= size:
+            break
+    return start
+
+
+def obstacle(file: Path) -> str:
+    """Why nothing can be read from a file; empty where something can."""
+    losses = Losses()
+    start = head(file, losses=losses)
+    told = "" if start.strip(_BLANK) else _EMPTY.one
+    return next((loss.problem.one for loss in losses), told) if told else ""
 
 
 def clean(text: str) -> str:
@@ -318,6 +333,19 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def damage(data: bytes) -> str:
+    r"""What stood in a text where U+FFFD stands now.
+
+    >>> damage(b"caf\xe9") == NO_UTF8, damage(b'"half \\ud83d"') == REPLACED
+    (True, True)
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return NO_UTF8
+    return REPLACED
 
 
 _Line = tuple[int, bytes | None]
@@ -405,6 +433,8 @@ def _chunks(file: Path | None, name: str, losses: Losses) -> Iterator[bytes]:
             first = stream.read(_CHUNK)
             if first.startswith((b"\xff\xfe", b"\xfe\xff")):
                 losses.add(name, _UTF16)
+            elif first.startswith((b"\xfd7zXZ\0", b"BZh", b"PK\x03\x04", b"7z\xbc\xaf")):
+                losses.add(name, _OTHER_PACKING)
             elif first.startswith(b"\x1f\x8b"):
                 yield from _unpacked(first, stream, lambda: zlib.decompressobj(31), name=name, losses=losses)
             elif first.startswith(b"\x28\xb5\x2f\xfd"):

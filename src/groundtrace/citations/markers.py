@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ _LOCATOR = re.compile(r"(?:pp?|pages?|sec(?:tion)?|ch(?:apter)?|§)\.?\s*\d{1,6}
 _DIGITS = re.compile(r"\d+")
 _PLAUSIBLE = 999
 _WIDEST = 50
-_MANY = 20_000  # citations of one answer; whatever points on from there points nowhere
+_MANY = 20_000  # citations of one answer; from there on a mark points to one passage, so that ranges can't multiply
 _NAMED_BY = ("title", "url", "source", "link", "uri", "href", "filename", "file_name", "file_id", "name")
 
 
@@ -124,6 +125,7 @@ def find(answer: str, index: Index, plan: Layout) -> list[Marker]:
     """
     apart = sorted((*plan.set_aside, *plan.code))
     starts = [start for start, _ in apart]
+    pointed = functools.cache(index.targets)
     found: list[Marker] = []
     total = 0
     for match in sorted((*_BRACKET.finditer(answer), *LINK.finditer(answer)), key=lambda m: m.start()):
@@ -136,11 +138,11 @@ def find(answer: str, index: Index, plan: Layout) -> list[Marker]:
             targets: tuple[str | None, ...] = (passage,) if passage else ()
             start, end = match.span()
         else:
-            targets = index.targets(match[1] or match[2])
+            targets = pointed(match[1] or match[2])
             start, end = _grown(answer, *match.span())
         if targets:
             total += len(targets)
-            found.append(Marker(start, end, answer[start:end], targets if total <= _MANY else (None,)))
+            found.append(Marker(start, end, answer[start:end], targets if total <= _MANY else targets[:1]))
     return found
 
 

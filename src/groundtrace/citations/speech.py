@@ -5,6 +5,7 @@ English only: in other languages such sentences count as statements, except ques
 
 from __future__ import annotations
 
+import functools
 import re
 from types import MappingProxyType
 
@@ -159,6 +160,7 @@ def _letters(sentence: str) -> str:
     return _QUALIFIED.sub(r"q\1P", letters)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _letter(word: str) -> str:
     if not word[-1].isalnum():
         return ","

@@ -6,6 +6,7 @@ sentence ends. Lines of lists and rows of tables are sentences of their own.
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from groundtrace.citations.speech import abstains, beside_the_point, contrasts, 
 from groundtrace.text import sentences
 
 _BETWEEN = re.compile(
-    r"[\s,;:.!?)\]|–—]*(?:-+(?!\d)[\s,;:.!?)\]|–—]*)*"
+    r"[\s,;:.!?)\]|–—]*(?:-(?!\d)[\s,;:.!?)\]|–—]*)*"
     r"(?:(?:and|but|or|nor|yet|so|while|whereas|though|although|plus|as well as|also)\b[\s,]*)*",
     re.IGNORECASE,
 )
@@ -68,7 +69,7 @@ class _Sentence:
     behind: list[int]
 
 
-def statements(answer: str, plan: Layout, marks: Sequence[Span], cited: Iterable[Span] = ()) -> tuple[Statement, ...]:
+def statements(answer: str, plan: Layout, marks: Iterable[Span], cited: Iterable[Span] = ()) -> tuple[Statement, ...]:
     """Cut an answer into statements; `marks` are in order and apart, `cited` is what a provider says is cited.
 
     >>> from groundtrace.citations.layout import layout
@@ -76,7 +77,13 @@ def statements(answer: str, plan: Layout, marks: Sequence[Span], cited: Iterable
     >>> [(text[s.start : s.end], s.marks, s.kind) for s in statements(text, layout(text), [(10, 13), (29, 32)])]
     [('It is far', (0,), 'claim'), ('dry.', (), 'claim'), ('Why?', (1,), 'talk'), ('Nobody said.', (), 'claim')]
     """
-    spans = [*marks, *sorted(_cuts(answer, cited))]
+    return _cut(answer, plan, tuple(marks), tuple(sorted(_cuts(answer, cited))))
+
+
+# Citations, claims and abstention of one answer are asked for one after the other, by the rubric and by the judge.
+@functools.lru_cache(maxsize=4)
+def _cut(answer: str, plan: Layout, marks: tuple[Span, ...], cuts: tuple[Span, ...]) -> tuple[Statement, ...]:
+    spans = [*marks, *cuts]
     order = sorted(range(len(spans)), key=lambda number: spans[number])
     titles = [start for start, _ in plan.titles]
     found: list[Statement] = []
@@ -214,6 +221,8 @@ def _trimmed(answer: str, start: int, end: int, *, behind: bool = False) -> Span
     loose = _BEHIND.search(tail)
     end -= len(tail) - (loose.start() if loose else len(tail))
     for sign in _SIGNS:
+        if answer.find(sign, start, end) < 0:
+            continue
         odd = answer.count(sign, start, end) % 2 == 1
         around = answer.startswith(sign, start, end) and answer.endswith(sign, start, end)
         if around and end - start > 2 * len(sign) and answer.count(sign, start, end) == 2:

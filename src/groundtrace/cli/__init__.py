@@ -1,7 +1,7 @@
 """The command line: `groundtrace demo`, `run`, `show`, `plugins`.
 
 Results go to stdout, progress and trouble to stderr. Exit codes: 0 the run finished, whatever stayed unscored; 2 bad
-plan; 3 a platform refused; 130 Ctrl-C.
+plan; 3 a platform or a plugin refused, or stdout can't be written; 130 Ctrl-C.
 
 Nothing heavy is imported before a command needs it.
 """
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from groundtrace.plan import Plan
     from groundtrace.run import Watch
     from groundtrace.tally import Report
+
+_FEW = 3
+"""Lines of what was lost that are told without --verbose or --quiet."""
 
 _PACE = 5.0
 """Seconds between two lines of progress where there is no terminal."""
@@ -85,12 +88,46 @@ Verbose = Annotated[
 
 
 def main() -> None:
-    """Run the command line; text the terminal's encoding can't hold is escaped."""
+    """Run the command line; text the terminal's encoding can't hold is escaped, a full disk behind stdout is told."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    app()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+    except OSError as error:
+        _silence()
+        typer.echo(f"groundtrace: the output can't be written: {error.strerror or error}", err=True)
+        sys.exit(3)
+
+
+def _silence() -> None:
+    """Let nothing more go to stdout, not even what waits in its buffer."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        from groundtrace import __version__
+
+        with _border():
+            typer.echo(f"groundtrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def groundtrace(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Groundedness scores for the traces you already have."""
 
 
 # --- commands -------------------------------------------------------------------------------------------------------
@@ -155,8 +192,8 @@ def run_command(
             typer.echo(printed.report_json(report))
         elif not quiet:
             shown = printed.estimate if plan.dry_run else printed.summary
-            printed.console().print(shown(report, lowest=10, notes=None) if verbose else shown(report))
-    _leave(report, notes=quiet)
+            printed.console().print(shown(report, lowest=10, kinds=None) if verbose else shown(report))
+    _leave(report, notes=0 if as_json else _FEW if not (quiet or verbose) else None)
 
 
 @app.command()
@@ -182,7 +219,7 @@ def show(
         report = look(_plan(sources, plan_file), see)
         if not as_json:
             out.print(printed.reading(report), style="bold")
-    _leave(report, notes=True)
+    _leave(report, notes=None)
 
 
 @app.command()
@@ -204,25 +241,30 @@ def _border() -> Iterator[None]:
     try:
         yield
     except (PlanError, PlatformError) as error:
-        typer.echo(f"groundtrace: {plain(str(error))}", err=True)
+        _tell(str(error).split("\n") if getattr(error, "others", ()) else [str(error)])
         raise typer.Exit(2 if isinstance(error, PlanError) else 3) from None
     except BrokenPipeError:  # whoever reads has seen enough: `groundtrace show FILE | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
         typer.echo("groundtrace: stopped; what was written before stays", err=True)
         raise typer.Exit(130) from None
 
 
-def _leave(report: Report, *, notes: bool = False) -> None:
-    """Say what failed, and what was lost if nobody said it yet; end with the exit code the report asks for."""
-    told = [(report.failed, report.about.more_failed)]
-    told += [(report.notes, report.about.more_notes)] if notes else []
-    for lines, more in told:
-        for line in [*lines, *([f"... and {more:,} more"] if more else [])]:
-            typer.echo(f"groundtrace: {plain(line)}", err=True)
+def _leave(report: Report, *, notes: int | None = 0) -> None:
+    """Say what failed and what was lost, of that at most so many lines; end with the code the report asks for."""
+    _tell(report.failed, report.about.more_failed)
+    if notes != 0:
+        hidden = len(report.notes[notes:]) if notes is not None else 0
+        _tell(report.notes[:notes], report.about.more_notes + hidden, "; --verbose shows more" if hidden else "")
     if report.failed:
         raise typer.Exit(3)
+
+
+def _tell(lines: Sequence[str], more: int = 0, where: str = "") -> None:
+    """Trouble, a line each, on stderr."""
+    for line in [*lines, *([f"... and {more:,} more{where}"] if more else [])]:
+        typer.echo(f"groundtrace: {plain(line)}", err=True)
 
 
 def _plan(sources: Sequence[str] | None, plan_file: str | None = None, **said: Any) -> Plan:
@@ -269,12 +311,19 @@ def _so_far(traces: int, cards: int) -> str:
 
 
 def _unpack_demo(folder: Path) -> None:
-    """Copy the demo's traces where they can be looked at."""
+    """Copy the demo's traces where they can be looked at; a file of the user's own is never written over."""
     packed = resources.files("groundtrace.data")
+    held = {
+        name.replace("demo", "traces"): packed.joinpath(name).read_bytes() for name in ("demo.jsonl", "demo.logs.jsonl")
+    }
     try:
         folder.mkdir(exist_ok=True)
-        for name in ("demo.jsonl", "demo.logs.jsonl"):
-            (folder / name.replace("demo", "traces")).write_bytes(packed.joinpath(name).read_bytes())
+        for name, content in held.items():
+            if (folder / name).exists() and (folder / name).read_bytes() != content:
+                hint = "move it away, or run the demo in another folder"
+                raise PlanError("demo", str(folder / name), "is there already and not the demo's", hint=hint)
+        for name, content in held.items():
+            (folder / name).write_bytes(content)
     except OSError as error:
         raise PlanError("demo", str(folder), f"cannot be written: {error.strerror}") from None
 

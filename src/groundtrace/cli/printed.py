@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
 
 _BARS = "▁▂▃▄▅▆▇█"
 _FEW = 3
-"""Low cards and notes that are shown without --verbose."""
+"""Low cards that are shown without --verbose."""
+
+_KINDS = 5
+"""Remedies of one gap that are shown without --verbose."""
+
+_DIGITS = re.compile(r"\d+")
 
 _MANY = 30
 """Passages and citations of one record that are shown."""
@@ -59,13 +65,15 @@ def console() -> Console:
 # --- a run ----------------------------------------------------------------------------------------------------------
 
 
-def summary(report: Report, *, lowest: int = _FEW, notes: int | None = _FEW) -> Group:
+def summary(report: Report, *, lowest: int = _FEW, kinds: int | None = _KINDS) -> Group:
     """A run for a person: scores, cards, the lowest, what was not read whole, where the scores went."""
     parts: list[Text | Table] = [Text(reading(report), "bold")]
     if not report.traces:
         parts.append(Text("Nothing was found to judge."))
     elif not report.cards:
         parts.append(Text("No record is of a kind that these rubrics are for."))
+    elif idle := [plain(rubric) for rubric, records in report.suited.items() if not records]:
+        parts.append(Text(f"No record is of a kind that is judged by {' or '.join(idle)}."))
     if report.scores:
         parts += [_GAP, _scores(report)]
     if report.cards:
@@ -73,17 +81,17 @@ def summary(report: Report, *, lowest: int = _FEW, notes: int | None = _FEW) -> 
     if report.lowest and lowest:
         rows = (row for low in report.lowest[:lowest] for row in _low(low))
         parts += [_GAP, Text("Look at these first", "bold"), _grid(rows)]
-    if report.gaps or report.notes:
-        parts += [_GAP, Text("Not read whole", "bold"), _grid(_losses(report, notes))]
+    if report.gaps or report.unread:
+        parts += [_GAP, Text("Not read whole", "bold"), _grid(_losses(report, kinds))]
     if report.receipts:
-        went = ((_numbers(states), plain(name), "") for name, states in report.receipts.items())
+        went = ((_scored(states), plain(name), "") for name, states in report.receipts.items())
         parts += [_GAP, Text("Scores went to", "bold"), _grid(went)]
     if report.about.judge_kind == "offline" and report.cards:
         parts += [_GAP, Text(f"Judged offline. {plain(report.about.limits)}", "dim")]
     return Group(*parts)
 
 
-def estimate(report: Report, *, lowest: int = 0, notes: int | None = _FEW) -> Group:  # noqa: ARG001 - called as `summary` is
+def estimate(report: Report, *, lowest: int = 0, kinds: int | None = _KINDS) -> Group:  # noqa: ARG001 - called as `summary` is
     """What a dry run found: how much a judge would be asked."""
     cost = "0 US dollars" if report.about.judge_kind == "offline" else "not known for this judge"
     rows = [
@@ -92,7 +100,7 @@ def estimate(report: Report, *, lowest: int = 0, notes: int | None = _FEW) -> Gr
         ("cost", cost, ""),
         ("dry run", "no judge was asked, nothing was written", ""),
     ]
-    return Group(Text(reading(report), "bold"), _grid([*rows, *_losses(report, notes)]))
+    return Group(Text(reading(report), "bold"), _grid([*rows, *_losses(report, kinds)]))
 
 
 def report_json(report: Report) -> str:
@@ -106,7 +114,8 @@ def report_json(report: Report) -> str:
 def reading(report: Report) -> str:
     """How much was read, in one line."""
     traces = f"{count(report.traces, 'trace')} read"
-    sampled = f" of {report.seen:,} (a sample)" if report.seen > report.traces else ""
+    sampled = f" of {report.seen:,}" if report.seen > report.traces else ""
+    sampled += " (a sample)" if report.left_out else ""
     others = [f"{n:,} of kind {kind}" for kind, n in report.records.items() if kind != "answer"]
     records = count(sum(report.records.values()), "record") + (f" ({', '.join(others)})" if others else "")
     lost = [f"{n:,} {what}" for n, what in ((report.skipped, "unreadable"), (report.growing, "still growing")) if n]
@@ -174,19 +183,37 @@ def _low(low: Low) -> Iterator[Row]:
 
 
 def _losses(report: Report, limit: int | None) -> Iterator[Row]:
+    """What was not read: traces without anything to judge, then what records lack, each with what to do."""
+    for why, seen in report.unread.items():
+        yield f"{sum(seen.values()):,} x", f"{'trace' if sum(seen.values()) == 1 else 'traces'}: {plain(why)}", "yellow"
+        yield from _kinds({f"seen: {what}": n for what, n in seen.items()}, limit)
+        yield "", "groundtrace show FILE shows each; a mapping in a plan reads spans of your own (docs/plan.md)", "dim"
     for gap, remedies in report.gaps.items():
         yield f"{sum(remedies.values()):,} x", plain(gap), "yellow"
-        yield from (("", plain(remedy, 240), "dim") for remedy in remedies if remedy)
-    shown = report.notes if limit is None else report.notes[:limit]
-    yield from (("note", plain(note), "yellow") for note in shown)
-    if more := len(report.notes) - len(shown) + report.about.more_notes:
-        which = "" if len(shown) == len(report.notes) else "; --verbose shows "
-        which += "" if not which else f"{len(report.notes)} of all" if report.about.more_notes else "them"
-        yield "", f"... and {more:,} more{which}", "dim"
+        yield from _kinds(remedies, limit)
 
 
-def _numbers(states: Mapping[str, int]) -> str:
-    return ", ".join(f"{n:,} {state}" for state, n in states.items())
+def _kinds(texts: Mapping[str, int], limit: int | None) -> Iterator[Row]:
+    """Texts that tell one thing, those that differ in numbers alone as one; the most frequent first."""
+    groups: dict[str, list[str]] = {}
+    for text in filter(None, texts):
+        groups.setdefault(_DIGITS.sub("0", text), []).append(text)
+    told = sorted(((sum(texts[text] for text in group), group[0]) for group in groups.values()), key=lambda t: -t[0])
+    for n, text in told[:limit]:
+        yield "", plain(text, 240) + (f" ({n:,} x)" if len(told) > 1 else ""), "dim"
+    if limit is not None and len(told) > limit:
+        yield "", f"... and {count(len(told) - limit, 'more kind')}; --verbose shows them", "dim"
+
+
+def _scored(states: Mapping[str, int]) -> str:
+    """What became of scores.
+
+    >>> _scored({"kept": 1, "written": 20})
+    '1 score kept, 20 written'
+    """
+    return ", ".join(
+        f"{n:,} {state}" if at else f"{count(n, 'score')} {state}" for at, (state, n) in enumerate(states.items())
+    )
 
 
 # --- a record -------------------------------------------------------------------------------------------------------
@@ -219,7 +246,7 @@ def record(one: Record) -> Table:
         where = f"{plain(citation.marker or 'a citation')} at {citation.start}: {target}"
         rows.append(("cites", where, "" if citation.passage_id else "yellow"))
     rows += _rest(one.citations, "citation")
-    rows += [("gap", _missing(gap, _SUMMING if summing else {}), "yellow") for gap in one.gaps]
+    rows += [("gap", missing, "yellow") for missing in _missing(one.gaps, _SUMMING if summing else {})]
     return _grid([*rows, ("", "", "")])
 
 
@@ -228,8 +255,15 @@ def _rest(things: Sequence[object], what: str) -> list[Row]:
     return [("", f"and {count(more, what)} more; --json shows them all", "dim")] if more > 0 else []
 
 
-def _missing(gap: Gap, words: Mapping[str, str]) -> str:
-    return f"{words.get(gap.field, gap.field)}: {plain(gap.reason)}" + (f"; {plain(gap.remedy)}" if gap.remedy else "")
+def _missing(gaps: Iterable[Gap], words: Mapping[str, str]) -> list[str]:
+    """What is missing, why and what to do: once for all fields that lack it for the same reason."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for gap in gaps:
+        alike.setdefault((gap.reason, gap.remedy), []).append(words.get(gap.field, gap.field))
+    return [
+        f"{', '.join(fields)}: {plain(reason)}" + (f"; {plain(remedy)}" if remedy else "")
+        for (reason, remedy), fields in alike.items()
+    ]
 
 
 def record_json(one: Record) -> str:
@@ -265,7 +299,7 @@ def story(number: int, one: Record, memory: InMemory) -> Table:
         else:
             rows.append(("", f"{card.rubric}  {told}{abstained}", "cyan"))
         rows += [("", f"→ {plain(low.why, 300)}", "yellow") for low in Report.of_card(card).lowest]
-    rows += [("", f"→ {row}", "yellow") for row in (_missing(gap, {}) for gap in one.gaps)]
+    rows += [("", f"→ {row}", "yellow") for row in _missing(one.gaps, {})]
     return _grid([*rows, ("", "", "")], width=2)
 
 

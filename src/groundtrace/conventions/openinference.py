@@ -179,7 +179,7 @@ _HELD: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 def _said(value: Any, attribute: str) -> Said | None:
     words = said(value, attribute)
-    if words is None or words.state == "present":
+    if words is None or words.state != "masked":
         return words
     return replace(words, remedy=next((r for prefix, r in _UNMASK if attribute.startswith(prefix)), ""))
 

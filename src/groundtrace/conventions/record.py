@@ -78,9 +78,10 @@ def _told(given: Record, held: Mapping[str, Any], wrong: Mapping[str, str]) -> I
             yield lack
 
 
-def _near(words: Iterable[str], held: Mapping[str, Any]) -> str | None:
+def _near(words: Iterable[str], held: Mapping[Any, Any]) -> str | None:
     """The first unknown key that looks like one of these, or that other houses have for it."""
-    unknown = (k for k in list(held)[:_LOOKED_AT] if k not in _KNOWN and _PLAIN.fullmatch(k) and held[k] is not None)
+    given = (k for k in list(held)[:_LOOKED_AT] if isinstance(k, str) and held[k] is not None)
+    unknown = (k for k in given if k not in _KNOWN and _PLAIN.fullmatch(k))
     meant = ((k, _OTHERS.get(k.lower()) or next(iter(difflib.get_close_matches(k, _KNOWN, n=1)), "")) for k in unknown)
     return next((key for key, word in meant if word in words), None)
 

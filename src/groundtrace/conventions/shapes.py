@@ -26,7 +26,7 @@ _DEPTH = 6
 _PRINTED = re.compile(r"<?\w+\(\w+=|<\w+[ .]")
 _LABELLED = re.compile(r"\[\d{1,3}\]\s+[^\s\]}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_HALVES = "the text holds halves of characters (lone surrogates): cut texts between characters"
+_HALVES = "the text holds halves of characters (lone surrogates; U+FFFD stands there): cut texts between characters"
 
 _TEXTS = ("page_content", "content", "text", "passage", "snippet", "body", "chunk")
 _IDS = ("id", "doc_id", "document_id", "chunk_id", "passage_id", "file_id", "id_")
@@ -89,7 +89,7 @@ def said(value: Any, attribute: str, remedy: str = "") -> Said | None:
     if not isinstance(value, str) or not value or value.isspace():
         return None
     if not value.isascii() and _SURROGATE.search(value):
-        return Said(value, attribute, "truncated", _HALVES)
+        return Said(value, attribute, "damaged", _HALVES)
     return Said(value, attribute, "masked", remedy) if is_masked(value) else Said(value, attribute)
 
 

@@ -17,7 +17,7 @@ from groundtrace.ports import Convention
 from groundtrace.read.context import Context, find_context, holds_passages
 from groundtrace.read.declared import declared_answer, declared_context, declared_query
 from groundtrace.read.exchange import Found, final_generation, find_answer, find_query, history, named_parts
-from groundtrace.read.gaps import HALVES, length_limit, limited, lost, mended, nothing_asked
+from groundtrace.read.gaps import is_damaged, length_limit, limited, lost, mended, nothing_asked
 from groundtrace.read.hand import record
 from groundtrace.read.masks import veiled
 from groundtrace.read.plain import sound
@@ -63,9 +63,9 @@ def _readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Read
         said = [r for c in conventions if id(c) in known and (r := c.reading(span)) is not None]
         if said:
             found[at] = veiled(merged(said) if len(said) > 1 else said[0])
-    limit, halved = length_limit(trace, found.values()), mended(trace)
+    limit, mends = length_limit(trace, found.values()), mended(trace)
     return {
-        at: limited(reading, trace.spans[at], limit, halved=trace.spans[at].id in halved)
+        at: limited(reading, trace.spans[at], limit, mend=mends.get(trace.spans[at].id))
         for at, reading in found.items()
     }
 
@@ -130,12 +130,12 @@ def _placed(trace: Trace, span: Span, given: Record) -> Record:
     """A record that came ready made, at its place on the platform."""
     ref = _ref(trace, span.id)
     placed: dict[str, object] = {"ref": ref, "targets": {"root": ref, "answer": ref}, "signals": trace.signals}
-    if span.id in mended(trace):
-        texts = {"query": given.query, "answer": given.answer, "context": "".join(p.text for p in given.context)}
-        cut = [name for name, text in texts.items() if "\ufffd" in (text or "")]
-        gaps = (lost(name, "truncated", HALVES) for name in ("query", "context", "answer") if name in cut)
-        placed |= {name: () if name == "context" else None for name in cut} | {"gaps": (*given.gaps, *gaps)}
-        placed |= {"citations": ()} if cut else {}
+    mend = mended(trace).get(span.id)
+    if mend is not None:
+        damaged = {"context": any(is_damaged(p.text) for p in given.context), "answer": is_damaged(given.answer or "")}
+        gaps = [lost(name, "damaged", mend) for name in ("context", "answer") if damaged[name]]
+        placed |= {gap.field: () if gap.field == "context" else None for gap in gaps}
+        placed |= {"gaps": (*given.gaps, *gaps), "citations": () if gaps else given.citations}
     return given.model_copy(update=placed)
 
 

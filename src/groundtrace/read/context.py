@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from groundtrace.model import Document, Gap, Message, Origin, Passage, Ref, Said
-from groundtrace.read.gaps import gap, lost
+from groundtrace.read.gaps import gap, lost, part
 from groundtrace.read.masks import holds_mask
 from groundtrace.read.plain import facts as plain_facts
 from groundtrace.read.plain import sound
@@ -95,7 +95,7 @@ def find_context(request: Request, final: Seen | None, named: Seen | None, ref: 
         return Context(gap=lost("context", "masked", masked.remedy))
     texts, tools = list(_texts(final, named)), list(_tools(request, final))
     spans: dict[str, tuple[Span, ...]] = {}
-    lists = [_in_texts([s for s in texts if s.said.state == "present"], known, spans)]
+    lists = [_in_texts([s for s in texts if s.said.legible], known, spans)]
     blocks = _blocks(final)
     lists += _in_tools(tools, known, spans)
     if all(f.number is None and f.known is None for found in lists for f in found):
@@ -262,7 +262,7 @@ def _texts(final: Seen | None, named: Seen | None) -> Iterator[_Shown]:
 
 def _belongs(said: Said, spoken: Sequence[Message]) -> bool:
     """Whether a named part went into this prompt, as far as the prompt is there to tell."""
-    heard = [m.text.value for m in spoken if m.text is not None and m.text.state == "present"]
+    heard = [m.text.value for m in spoken if m.text is not None and m.text.legible]
     start = said.value.strip()[:_SAME]
     return not heard or any(start in words for words in heard)
 
@@ -300,7 +300,7 @@ def holds_passages(seen: Seen) -> bool:
     """Whether a generation was given passages in its own prompt."""
     if any(m.documents for m in seen.reading.messages):
         return True
-    texts = (s.said for s in _texts(seen, seen) if s.said.state == "present")
+    texts = (s.said for s in _texts(seen, seen) if s.said.legible)
     return any(numbered(said.value) for said in texts)
 
 
@@ -323,7 +323,7 @@ def _in_tools(
     """The passages of every tool's result: numbered, listed, else the result itself."""
     found: list[list[_Found]] = []
     for shown in tools:
-        inside, where = _in_text(shown, known) if shown.said.state == "present" else ([], ())
+        inside, where = _in_text(shown, known) if shown.said.legible else ([], ())
         if inside:
             spans[shown.said.value] = where
         listed = [
@@ -336,7 +336,7 @@ def _in_tools(
 def _in_text(shown: _Shown, known: Sequence[_Known]) -> tuple[list[_Found], tuple[Span, ...]]:
     """The passages a text numbers; else the known ones it holds, in its order."""
     prompt = shown.said.value
-    written = [k for k in known if k.document.text is not None and k.document.text.state == "present"]
+    written = [k for k in known if k.document.text is not None and k.document.text.legible]
     where = places([k.document.text.value if k.document.text else "" for k in written], prompt)
     spans = [span for span in where if span is not None]
     entries = numbered(prompt, spans, loose=shown.holds_nothing_else)
@@ -346,12 +346,12 @@ def _in_text(shown: _Shown, known: Sequence[_Known]) -> tuple[list[_Found], tupl
     for span, k in zip(where, written, strict=True):
         if span is not None:
             inside.setdefault(span, k)
-    found = [_Found(replace(shown.said, value=prompt[a:b]), shown.seen, known=inside[a, b]) for a, b in sorted(inside)]
+    found = [_Found(part(shown.said, prompt[a:b]), shown.seen, known=inside[a, b]) for a, b in sorted(inside)]
     return found, tuple(sorted(spans))
 
 
 def _entry(entry: Entry, shown: _Shown, known: Sequence[_Known]) -> _Found:
-    found = _Found(replace(shown.said, value=entry.text), shown.seen, entry.number, entry.id)
+    found = _Found(part(shown.said, entry.text), shown.seen, entry.number, entry.id)
     return _enriched(found, known)
 
 
@@ -365,7 +365,7 @@ def _enriched(found: _Found, known: Sequence[_Known]) -> _Found:
         near = (k for k in islice(known, _MANY) if len(k.key) >= _SAME or 2 * len(k.key) > len(key) > 0)
         same = max((k for k in near if k.key in key), key=lambda k: len(k.key), default=None)
         if same is not None and same.document.text is not None:
-            found = replace(found, said=replace(found.said, value=same.document.text.value))
+            found = replace(found, said=part(found.said, same.document.text.value))
     return replace(found, known=same)
 
 
@@ -374,7 +374,7 @@ def _unnumbered(texts: Iterable[_Shown]) -> Iterator[_Found]:
     for shown in texts:
         span = (0, len(shown.said.value)) if shown.holds_nothing_else else context_section(shown.said.value)
         if span is not None:
-            yield _Found(replace(shown.said, value=shown.said.value[slice(*span)].strip()), shown.seen)
+            yield _Found(part(shown.said, shown.said.value[slice(*span)].strip()), shown.seen)
             return
 
 
@@ -482,7 +482,7 @@ def _nothing(request: Request, final: Seen | None, known: Sequence[_Known], show
     ]
     if not known and any(s.reading.documents == () for s in retrievals):
         return None
-    hidden = next((s.said for s in shown if s.said.state != "present"), None)
+    hidden = next((s.said for s in shown if not s.said.legible), None)
     if hidden is not None:
         return lost("context", hidden.state, hidden.remedy)
     for seen in (*retrievals, *([final] if final is not None else ())):

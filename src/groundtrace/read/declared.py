@@ -53,6 +53,6 @@ def _text(field: Literal["query", "answer"], told: list[tuple[Said | None, Seen]
     """The first that is there, else the gap of the first that is not."""
     said = [(words, seen) for words, seen in told if words is not None]
     for words, seen in said:
-        if words.state == "present":
+        if words.state == "present" or (field == "query" and words.legible):
             return placed(field, words, seen)
     return Found(gap=lost(field, said[0][0].state, said[0][0].remedy)) if said else None

@@ -89,7 +89,7 @@ def find_query(
         return Found(gap=lost("query", "masked", masked.remedy))
     hidden: Said | None = None
     for said, seen in _asked(request, final, named, passages):
-        if said.state == "present" and (hidden is None or _shows(hidden.value, said.value)):
+        if said.legible and (hidden is None or _shows(hidden.value, said.value)):
             return placed("query", said, seen)
         if said.state not in {"present", "truncated"}:
             return Found(gap=lost("query", said.state, said.remedy))
@@ -122,7 +122,7 @@ def _asked(
     if final is not None:
         spoken = [m.text for m in final.reading.messages if m.role == "user" and m.text is not None]
         for said in spoken[-1:]:
-            words = asked(said.value, passages.get(said.value, ())) if said.state == "present" else said.value
+            words = asked(said.value, passages.get(said.value, ())) if said.legible else said.value
             yield replace(said, value=words), final
 
 
@@ -168,7 +168,11 @@ def _hidden(request: Request, outer: _Place | None, own: _Place | None, final: S
     if final is not None and final.reading.content == "truncated" and final.span.status != "error":
         # What the request shows may be the answer, yet what was generated is gone: nothing confirms it.
         return lost("answer", "truncated", final.reading.remedy)
-    return lost("answer", "truncated", outer[0].remedy) if outer is not None and outer[0].state == "truncated" else None
+    return (
+        lost("answer", outer[0].state, outer[0].remedy)
+        if outer is not None and outer[0].state in {"truncated", "damaged"}
+        else None
+    )
 
 
 def _outer_output(request: Request, final: Seen | None) -> _Place | None:
@@ -206,9 +210,7 @@ def history(final: Seen | None) -> tuple[Turn, ...]:
     messages = final.reading.messages if final is not None else ()
     last = max((at for at, m in enumerate(messages) if m.role == "user" and m.text is not None), default=0)
     spoken = (m for m in messages[:last] if m.role in {"user", "assistant"})
-    return tuple(
-        Turn(role=m.role, text=m.text.value) for m in spoken if m.text is not None and m.text.state == "present"
-    )
+    return tuple(Turn(role=m.role, text=sound(m.text.value)) for m in spoken if m.text is not None and m.text.legible)
 
 
 def placed(field: str, said: Said, seen: Seen) -> Found:

@@ -3,12 +3,14 @@
 Reasons: `content_off` (not captured), `masked` (its user hid it), `truncated` (a limit cut it), `elsewhere` (in logs or
 a store that was not given), `not_instrumented` (nothing in the trace tells), `no_request` (nothing was asked in the
 trace), `error` (the request failed), `no_answer` (it ended by asking for a tool), `ambiguous_numbering` (markers that
-count two lists), `not_given` (a record made by hand without it), `malformed` (one with something of a wrong type there), `not_found` (nothing stands where the user's own
-mapping says), `unreadable` and `still_growing` (a trace that can't be read, or not yet).
+count two lists), `not_given` (a record made by hand without it), `malformed` (one with something of a wrong type
+there), `damaged` (characters of it are lost), `not_found` (nothing stands where the user's own mapping says),
+`unreadable` and `still_growing` (a trace that can't be read, or not yet).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -26,6 +28,7 @@ _REASONS: Mapping[State, Reason] = {
     "off": "content_off",
     "masked": "masked",
     "truncated": "truncated",
+    "damaged": "damaged",
     "elsewhere": "elsewhere",
     "missing": "not_found",
 }
@@ -35,14 +38,20 @@ _REMEDIES: Mapping[State, str] = {
     "masked": "unset OPENINFERENCE_HIDE_INPUTS, OPENINFERENCE_HIDE_OUTPUTS and what else masks this field in the "
     "traced process, if it may be judged",
     "truncated": "raise OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT and OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT in the traced process",
+    "damaged": "characters of the text are lost (U+FFFD stands there): write the file as UTF-8, and cut texts between "
+    "characters",
     "elsewhere": "give the logs beside the traces, as NAME.logs.jsonl",
     "missing": "mend the path in the plan, or record the value there",
 }
 _FIELDS: tuple[Field, ...] = ("query", "context", "answer")
-HALVES = "the text holds halves of characters (lone surrogates, shown as U+FFFD): cut texts between characters"
+_NO_UTF8 = "the file is not all UTF-8, and U+FFFD stands for what could not be read: write it as UTF-8"
+_HALVES = "the text holds halves of characters (lone surrogates; U+FFFD stands there): cut texts between characters"
+_DAMAGE = re.compile("[\ufffd\ud800-\udfff]")
 _WHOLE_ENDS = ".!?…。！？)]}>\"'”’»*`"
 _SHORTEST_LIMIT = 32
 _USUAL_LIMITS = (*(2**n for n in range(7, 18)), *(10**n for n in range(3, 6)), 500, 2_000, 4_000, 5_000, 12_000, 50_000)
+_OLDER = re.compile(r"gen_ai\.(?:prompt|completion)(?:\.\d+|$)")
+_NUMBER = re.compile(r"\d+")
 _FEW = 3  # what is left of a limit is room for an ellipsis that did not come
 
 
@@ -93,31 +102,47 @@ def _is_cut_answer(text: str, readings: Iterable[Reading]) -> bool:
     return usual and text[-1].isalnum() and any(r.output is not None and r.output.value == text for r in readings)
 
 
-def mended(trace: Trace) -> frozenset[str]:
-    """The spans whose texts the source had to mend: it notes `span <id>: ... U+FFFD`."""
+def mended(trace: Trace) -> Mapping[str, str]:
+    """The spans whose texts the source had to mend, with the remedy: it notes `span <id>: ... U+FFFD`."""
     notes = (note.partition(":") for note in trace.notes if "U+FFFD" in note)
-    return frozenset(where.rpartition(" ")[2] for where, _, _ in notes)
+    return {where.rpartition(" ")[2]: _NO_UTF8 if "UTF-8" in what else _HALVES for where, _, what in notes}
 
 
-def limited(reading: Reading, span: Span, limit: int | None, *, halved: bool) -> Reading:
+def is_damaged(text: str) -> bool:
+    r"""Whether characters of a text are lost.
+
+    >>> is_damaged("caf\ufffd"), is_damaged("half \ud83d"), is_damaged("café")
+    (True, True, False)
+    """
+    return not text.isascii() and _DAMAGE.search(text) is not None
+
+
+def part(said: Said, text: str) -> Said:
+    r"""A part of what was said: it is whole where the damage is elsewhere.
+
+    >>> part(Said("One. Tw\ufffd.", "output.value", "damaged"), "One.").state
+    'present'
+    """
+    whole = said.state == "damaged" and not is_damaged(text)
+    return replace(said, value=text, state="present" if whole else said.state)
+
+
+def limited(reading: Reading, span: Span, limit: int | None, *, mend: str | None) -> Reading:
     """A reading that knows what was cut: values of just the limit's length, lists on a span that lost attributes.
 
-    `halved` says that the source put U+FFFD for halves of characters: a text that holds one was cut, too.
+    `mend` is the remedy where the source put U+FFFD for characters of this span: a text that holds one is damaged.
     """
-    if not span.dropped and limit is None and not halved:
+    if not span.dropped and limit is None and mend is None:
         return reading
     evicted = f"{_REMEDIES['truncated']} (this span lost {span.dropped} attributes)" if span.dropped else ""
 
     def cut(said: Said | None, *, listed: bool = False) -> Said | None:
-        if said is None or said.state != "present":
+        if said is None or not said.legible:
             return said
-        if halved and "\ufffd" in said.value:
-            return replace(said, state="truncated", remedy=HALVES)
-        return (
-            replace(said, state="truncated", remedy=evicted)
-            if len(said.value) == limit or (listed and evicted)
-            else said
-        )
+        if len(said.value) == limit or (listed and evicted):
+            return replace(said, state="truncated", remedy=evicted)
+        damaged = mend is not None and "\ufffd" in said.value
+        return replace(said, state="damaged", remedy=mend or "") if damaged else said
 
     def cut_document(document: Document) -> Document:
         return replace(document, text=cut(document.text, listed=True))
@@ -146,6 +171,11 @@ def _is_listed(attribute: str) -> bool:
     return any(part.isdigit() for part in attribute.split("."))
 
 
+def _older(span: Span) -> Iterable[str]:
+    """The attributes of a span that older gen_ai instrumentations wrote contents to, with N for the numbers in them."""
+    return (_NUMBER.sub("N", m.group()) for name in span.attributes if (m := _OLDER.match(name)) is not None)
+
+
 def nothing_asked(trace: Trace, read: Collection[int], names: Iterable[str]) -> tuple[Gap, ...]:
     """The gaps of a trace in which nothing was asked, as far as the known vocabularies tell.
 
@@ -154,10 +184,13 @@ def nothing_asked(trace: Trace, read: Collection[int], names: Iterable[str]) -> 
     unread = sorted({span.scope for at, span in enumerate(trace.spans) if span.scope and at not in read})
     heard = f" (of {', '.join(unread[:5])})" if unread else ""
     reason: Reason = "no_request" if read else "not_instrumented"
-    remedy = f"no span speaks of a request or a call to a model in {', '.join(names)}"
+    remedy = f"no span speaks of a request or a call to a model in what is understood here ({', '.join(names)})"
     if len(read) < len(trace.spans):
-        remedy += f"; {len(trace.spans) - len(read)} spans{heard} speak another vocabulary or none"
-        remedy += ": declare theirs under [conventions.NAME] in a plan"
+        left = len(trace.spans) - len(read)
+        remedy += f"; {left:,} {'span' if left == 1 else 'spans'}{heard} in another vocabulary or none"
+        old = next((name for at, span in enumerate(trace.spans) if at not in read for name in _older(span)), None)
+        remedy += f" ({old} is an older gen_ai form, not read yet)" if old else ""
+        remedy += ": map them under [conventions.NAME] in a plan (docs/plan.md)"
     else:
         remedy += ": trace the whole request, its call to the model with it"
     return tuple(gap(field, reason, remedy) for field in _FIELDS)

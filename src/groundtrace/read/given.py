@@ -21,15 +21,13 @@ _KINDS: Mapping[type, str] = {
     tuple: "a list",
 }
 _WANTED = "a text, or an object with a text"
-_SHOWN = 40
 
 
 def misfits(query: object, context: object, answer: object) -> dict[str, str]:
     """The fields of a record that are of a wrong type, each with what was given and what is wanted.
 
-    >>> misfits("How far?", 42, {"x": 1})
-    {'context': 'context is a number (42): give a list of passages', 'answer': "answer is an object ({'x': 1}): give a \
-text"}
+    >>> misfits("How far?", 42, {"x": 1})["answer"]
+    "answer is an object (of 'x'): give a text"
     """
     texts = (("query", query), ("answer", answer))
     found = {name: _misfit(name, value, "a text") for name, value in texts if not isinstance(value, str | None)}
@@ -100,12 +98,14 @@ def _is_citation(value: object) -> bool:
 def _misfit(name: str, value: object, wanted: str) -> str:
     """What was given, shortly, and what is wanted."""
     kind = _KINDS.get(type(value)) or f"a {type(value).__name__}"
-    held = "" if value is None else f" ({_short(value)})"
-    return f"{name} is {kind}{held}: give {wanted}"
+    held = _short(value)
+    return f"{name} is {kind}{f' ({held})' if held else ''}: give {wanted}"
 
 
 def _short(value: object) -> str:
-    if isinstance(value, (list, tuple, Mapping)) and len(value) > 3:
+    """So much of a value as tells it, and no text of an object or a list: what is said of a gap leaves the house."""
+    if isinstance(value, Mapping) and value:
+        return f"of {', '.join(f'{key!r:.20}' for key in list(value)[:3])}{' ...' if len(value) > 3 else ''}"
+    if isinstance(value, (list, tuple)):
         return f"of {len(value)}"
-    shown = repr(value) if not isinstance(value, (str, bytes)) else repr(value[:_SHOWN])
-    return shown if len(shown) <= _SHOWN + 2 else f"{shown[:_SHOWN]}..."
+    return repr(value[:40]) if isinstance(value, (str, bytes)) else ""

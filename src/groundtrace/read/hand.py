@@ -54,7 +54,9 @@ def record(
     history, key_facts, tags = _listed(history), _listed(key_facts), _listed(tags)
     lists = {"citations": citations, "history": history, "key_facts": key_facts, "slices": slices, "tags": tags}
     check(query, context, answer, kind=kind, risk=risk, ident=id, **lists)
-    key = json.dumps([_text(query), [_written(p) or "" for p in context or ()], _text(answer)], ensure_ascii=False)
+    key = json.dumps(
+        [_text(query), [sound(_written(p) or "") for p in context or ()], _text(answer)], ensure_ascii=False
+    )
     lacks = {g.field: g for g in _gaps(query, context, answer, kind)}
     passages = () if "context" in lacks else _passages(context or ())
     answer = None if "answer" in lacks else _text(answer)
@@ -90,7 +92,7 @@ def _text(value: str | None) -> str | None:
 def _gaps(
     query: str | None, context: Sequence[str | Mapping[str, Any] | Passage] | None, answer: str | None, kind: Kind
 ) -> Iterator[Gap]:
-    """What a record lacks: what was not given, passages without a text, and what is masked, be it in part."""
+    """What a record lacks: what was not given, passages without a text, what is masked in part, or damaged."""
     if query is not None and is_mask(query):
         yield lost("query", "masked")
     elif kind != "summary" and _text(query) is None:
@@ -103,10 +105,14 @@ def _gaps(
         yield gap("context", "not_given", f"give the record its passages' texts ({bare})")
     elif context is None:
         yield _gap("context", kind)
+    elif any(text is not None and sound(text) != text for text in texts):
+        yield lost("context", "damaged")
     if answer is not None and holds_mask(answer):
         yield lost("answer", "masked")
-    elif _text(answer) is None:
+    elif answer is None or _text(answer) is None:
         yield _gap("answer", kind)
+    elif sound(answer) != answer:
+        yield lost("answer", "damaged")
 
 
 def _gap(field: Field, kind: Kind) -> Gap:
@@ -127,14 +133,14 @@ def _written(item: str | Mapping[str, Any] | Passage) -> str | None:
     if isinstance(item, Passage):
         return item.text
     item = {"text": item} if isinstance(item, str) else item
-    return next((sound(str(item[k])) for k in TEXTS if item.get(k) is not None), None)
+    return next((str(item[k]) for k in TEXTS if item.get(k) is not None), None)
 
 
 def _passage(item: str | Mapping[str, Any] | Passage, rank: int, taken: set[str]) -> Passage:
     if isinstance(item, Passage):
         return item.model_copy(update={"id": unique_id(item.id, taken)})
     item = {"text": item} if isinstance(item, str) else item
-    text = _written(item) or ""
+    text = sound(_written(item) or "")
     ident = item.get("id")
     metadata = item.get("metadata")
     known = metadata if isinstance(metadata, Mapping) else {k: v for k, v in item.items() if k not in _TAKEN}

@@ -49,7 +49,7 @@ def holds_mask(text: str) -> bool:
 
 def veiled(reading: Reading) -> Reading:
     """A reading whose answer and documents are masked where a part of them is: they are not judged as if whole."""
-    if not any(said.state == "present" and holds_mask(said.value) for said in _judged(reading)):
+    if not any(said.legible and holds_mask(said.value) for said in _judged(reading)):
         return reading
     tool = reading.tool
     return replace(
@@ -82,4 +82,4 @@ def _all_veiled(documents: tuple[Document, ...]) -> tuple[Document, ...]:
 
 
 def _veiled(said: Said | None) -> Said | None:
-    return replace(said, state="masked") if said and said.state == "present" and holds_mask(said.value) else said
+    return replace(said, state="masked") if said and said.legible and holds_mask(said.value) else said

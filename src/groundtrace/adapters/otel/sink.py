@@ -59,6 +59,10 @@ class OtelSink:
         """What it writes to."""
         return self.events, self.spans
 
+    def notes(self) -> tuple[str, ...]:
+        """What it found broken in its files, one line each."""
+        return self._events.notes() + self._spans.notes()
+
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards' scores, and say what became of each one once it is on the disk."""
         for card in cards:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ _OTLP = re.compile(rb'"(resource_?[sS]pans|resource_?[lL]ogs|batches|scope_?[sS]
 _NAMELESS = Problem("span has no trace id", "spans have no trace id", "skipped")
 _MISSHAPEN = Problem("entry fits no OTLP message", "entries fit no OTLP message", "skipped")
 _REPEATED = Problem("span came a second time", "spans came a second time", "the fuller copy was kept")
-_ODD = Problem("span or log record is odd", "spans or log records are odd", "kept, as noted on the trace")
+_CIRCLE = Problem("span stands below itself", "spans stand below themselves", "kept, read from where a circle starts")
 _ORPHANS = Problem("log record names a trace that is not here", "log records name traces that are not here", "left out")
 _OURS = Problem("was written by groundtrace", "", "skipped; give the traces it speaks of")
 _NOTHING = Problem("holds no trace files", "", "nothing to read; *.jsonl and *.json are read, also as .gz or .zst")
@@ -86,6 +86,10 @@ class OtelSource:
         for start, trace_id in sorted((_start(of.spans.values()), name) for name, of in held.items() if of.spans):
             of = held.pop(trace_id)
             if always or (_inside(window, of.spans, start) and wanted(trace_id)):
+                circles = _in_circles(of.spans)
+                if circles:
+                    self.losses.add(self.place.path, _CIRCLE, count=len(circles))
+                    of.notes += [f"span {ident}: stands below itself" for ident in circles]
                 yield _whole(trace_id, of)
         orphans = sum(len(of.logs) for trace_id, of in held.items() if wanted.asked.get(trace_id, True))
         if orphans:
@@ -154,9 +158,9 @@ class OtelSource:
             for log in decoded.logs:
                 if log.trace_id and (wanted is None or wanted.asked.get(log.trace_id, True)):
                     held[log.trace_id].logs.append(log)
-            for trace_id, note in decoded.notes:
-                self.losses.add(name, _ODD, line)
-                held[trace_id].notes.append(note)
+            for note in decoded.notes:
+                self.losses.add(name, note.problem, line)
+                held[note.trace_id].notes.append(note.text)
         return held
 
     def _read(self) -> Iterator[tuple[str, int, Decoded]]:
@@ -219,6 +223,22 @@ def _whole(trace_id: str, of: _Held) -> Trace:
         logs=tuple(rest),
         notes=(*of.notes, *repeated),
     )
+
+
+def _in_circles(spans: Mapping[str, Span]) -> list[str]:
+    """The spans whose parents lead back to them; each span is walked over once."""
+    done: set[str] = set()
+    found: list[str] = []
+    for ident in spans:
+        walked: dict[str, int] = {}
+        at: str | None = ident
+        while at is not None and at in spans and at not in done and at not in walked:
+            walked[at] = len(walked)
+            at = spans[at].parent_id
+        if at is not None and at in walked:
+            found += list(walked)[walked[at] :]
+        done |= walked.keys()
+    return found
 
 
 def _distinct(logs: Iterable[Log]) -> Iterator[Log]:

@@ -9,9 +9,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from groundtrace.adapters.lines import REPLACED
+from groundtrace.adapters.lines import Problem, damage
 from groundtrace.adapters.otel import messages
 from groundtrace.adapters.otel.messages import AnyValue, KeyValue, LogRecord
 from groundtrace.model import Event, Link, Log, Span
@@ -32,16 +32,31 @@ _STATUSES: Mapping[object, str] = {
     for number, status in enumerate(("ok", "error"), start=1)
     for spelling in (number, str(number), f"STATUS_CODE_{status.upper()}")
 }
+_UNNAMED = Problem("span has no id", "spans have no id", "kept, with one made from the content")
+_BACKWARDS = Problem("span ends before it starts", "spans end before they start", "kept")
+_DAMAGED = Problem(
+    "span or log record held text that is no Unicode",
+    "spans or log records held text that is no Unicode",
+    "kept, U+FFFD stands there",
+)
 _HEX = {size: re.compile(f"[0-9a-f]{{{2 * size}}}") for size in (8, 16)}
+
+
+class Note(NamedTuple):
+    """Something odd about a span or log record that was read all the same: what, where, and as what it is counted."""
+
+    trace_id: str
+    text: str
+    problem: Problem
 
 
 @dataclass(slots=True)
 class Decoded:
-    """What one OTLP JSON text held; a note is (trace id, what was mended there)."""
+    """What one OTLP JSON text held."""
 
     spans: list[Span] = field(default_factory=list)
     logs: list[Log] = field(default_factory=list)
-    notes: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     nameless: int = 0
     """Spans without a trace id: nothing can be joined to them."""
     misshapen: int = 0
@@ -79,8 +94,8 @@ class Decoder:
                     decoded.logs += map(self._log, of_scope.log_records or ())
         for message in parsed.replaced:
             what = "a log record of span" if isinstance(message, LogRecord) else "span"
-            note = f"{what} {_id(message.span_id, 8)}: {REPLACED}"
-            decoded.notes.append((self._trace_id(message.trace_id), note))
+            note = f"{what} {_id(message.span_id, 8)}: {damage(data)}"
+            decoded.notes.append(Note(self._trace_id(message.trace_id), note, _DAMAGED))
         return decoded
 
     def _take_spans(self, group: messages.ResourceSpans, decoded: Decoded) -> None:
@@ -170,11 +185,12 @@ def _made_id(message: messages.Span, attributes: Mapping[str, Any]) -> str:
     return hashlib.sha256(repr((content, attributes)).encode()).hexdigest()[:16]
 
 
-def _oddities(message: messages.Span, span: Span) -> Iterator[tuple[str, str]]:
+def _oddities(message: messages.Span, span: Span) -> Iterator[Note]:
     if not _id(message.span_id, 8):
-        yield span.trace_id, f"span {span.id}: came without an id; this one is made from its content"
+        said = f"span {span.id}: came without an id; this one is made from its content"
+        yield Note(span.trace_id, said, _UNNAMED)
     if span.start and span.end and span.end < span.start:
-        yield span.trace_id, f"span {span.id}: ends before it starts"
+        yield Note(span.trace_id, f"span {span.id}: ends before it starts", _BACKWARDS)
 
 
 # --- one value ------------------------------------------------------------------------------------------------------

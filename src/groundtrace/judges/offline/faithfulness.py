@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from groundtrace.citations import abstention, cite, claims
 from groundtrace.judges.offline.measure import (
@@ -13,17 +14,22 @@ from groundtrace.judges.offline.measure import (
     beginning,
     flags,
     halves_up,
-    held_against,
     level,
     quoted,
     quotes,
     reasons,
 )
-from groundtrace.lexical import Comparison
+from groundtrace.lexical import Comparison, Passages, compare
 from groundtrace.model import Mention, Passage
 
 UNASSESSED = frozenset({"abstention_appropriateness", "source_conflict_handling"})
 """How an answer abstains and how it deals with conflicting sources is no matter of counting words."""
+
+LISTED, ROOM = 300, 200_000
+"""How many items a list of the reply holds, and how many characters: a person reads no more, and a reply has an end."""
+
+_Hold: TypeAlias = Callable[[str, tuple[str, ...]], Comparison]
+"""Holds a claim against texts; an answer that says the same again is held against them once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +47,10 @@ def judge_answer(body: Mapping[str, Any], tokenise: Tokenise) -> Answered:
     passages, answer, stood = body["passages"], body["answer"], body["citations"]
     texts = {passage["id"]: passage["text"] for passage in passages}
     held_back = abstention(answer)
-    held = [] if held_back == "pure" else _claims_held(answer, passages, stood, tokenise)
+    hold = _holding(tokenise)
+    held = [] if held_back == "pure" else _claims_held(answer, passages, stood, hold)
     support = _support(answer, held, texts, abstains=held_back is not None)
-    accuracy, misattributions = _citations(answer, stood, texts, held, tokenise)
+    accuracy, misattributions = _citations(answer, stood, texts, held, hold)
     scores = [dimension["score"] for dimension in (support, accuracy) if dimension["score"] is not None]
     unassessed = sorted(UNASSESSED)
     verdict = {
@@ -53,21 +60,40 @@ def judge_answer(body: Mapping[str, Any], tokenise: Tokenise) -> Answered:
             "citation_accuracy": accuracy,
             **{name: _dimension(None, "not assessed by this judge") for name in unassessed},
         },
-        "unsupported_claims": [_unsupported(item, list(texts)) for item in held if item.level < 4],
-        "hallucination_flags": [_fabrication(item) for item in held if item.level < 3] + misattributions,
+        "unsupported_claims": _listed(_unsupported(item, list(texts)) for item in held if item.level < 4),
+        "hallucination_flags": _listed(_fabrication(item) for item in held if item.level < 3) + misattributions,
     }
     return verdict, flags([item.found for item in held])
 
 
+def _holding(tokenise: Tokenise) -> _Hold:
+    read = functools.cache(lambda texts: Passages(texts, tokenise))
+    return functools.cache(lambda claim, texts: compare(claim, read(texts)))
+
+
+def _listed(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is listed of the items: each once and, where there is no room for all, those of weight first."""
+    apart = list({tuple(item.values()): item for item in items}.values())
+    if len(apart) > LISTED:
+        apart.sort(key=lambda item: item.get("severity") == "minor")
+    listed: list[dict[str, Any]] = []
+    room = ROOM
+    for item in apart[:LISTED]:
+        room -= sum(len(str(value)) for value in item.values())
+        if room >= 0:
+            listed.append(item)
+    return listed
+
+
 def _claims_held(
-    answer: str, passages: Sequence[Mapping[str, Any]], stood: Sequence[Mapping[str, Any]], tokenise: Tokenise
+    answer: str, passages: Sequence[Mapping[str, Any]], stood: Sequence[Mapping[str, Any]], hold: _Hold
 ) -> list[_Held]:
     """The answer's claims, each held against all passages together."""
     listed = [Passage(id=p["id"], text=p["text"], rank=p["rank"]) for p in passages]
     told = [Mention(claim=c["claim"], document_id=c["passage_id"]) for c in stood if c["marker"] is None]
-    texts = [passage.text for passage in listed]
+    texts = tuple(passage.text for passage in listed)
     stated = claims(answer, cite(answer, listed, told))
-    found = [(claim, held_against(claim.text, texts, tokenise)) for claim in stated]
+    found = [(claim, hold(claim.text, texts)) for claim in stated]
     return [_Held(claim.text, bool(claim.citations), comparison, level(comparison)) for claim, comparison in found]
 
 
@@ -76,7 +102,7 @@ def _citations(
     stood: Sequence[Mapping[str, Any]],
     texts: Mapping[str, str],
     held: Sequence[_Held],
-    tokenise: Tokenise,
+    hold: _Hold,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The dimension citation_accuracy, and a flag for each citation that does not carry its claim."""
     if not stood:
@@ -89,14 +115,14 @@ def _citations(
         together.setdefault(citation["claim"], {})[texts.get(citation["passage_id"], "")] = None
     for citation in stood:
         claim, text = citation["claim"], texts.get(citation["passage_id"], "")
-        found = held_against(claim, [text], tokenise)
+        found = hold(claim, (text,))
         reached = level(found)
         if reached < 3:
             wrong.append(citation)
             spans.append(claim)
         else:
             spans += quotes(found, [text])
-            loose += reached < 4 and level(held_against(claim, list(together[claim]), tokenise)) < 4
+            loose += reached < 4 and level(hold(claim, tuple(together[claim]))) < 4
     bare = sum(item.level >= 4 and not item.cited for item in held)
     score = _accuracy(stood, wrong, loose=loose, bare=bare)
     told = [f"{len(stood) - len(wrong)} of {len(stood)} citations point to a passage that holds their claim."]
@@ -105,7 +131,7 @@ def _citations(
     shown = [span for span in dict.fromkeys(spans) if any(map(str.isalnum, span))][:3] or beginning(
         [answer, *texts.values()]
     )
-    return _dimension(score, " ".join(told), shown), [_misattribution(c) for c in wrong]
+    return _dimension(score, " ".join(told), shown), _listed(map(_misattribution, wrong))
 
 
 # --- the dimensions of an answer --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from groundtrace.judges.offline import OfflineJudge
 from groundtrace.model import Case, Finding, Receipt, Record, Ref, Reply, Scorecard, Span, Trace, Window
 from groundtrace.rubrics.source_support import SourceSupport
 
@@ -130,3 +131,27 @@ class Quitter:
             reply = Reply("", self.id, fault="no comment")
             again(case, reply)
             yield case, reply
+
+
+class Stumbler:
+    """The offline judge, but that it raises over a record of one name, or over every one."""
+
+    id = "stumbler"
+    kind: Literal["offline"] = "offline"
+    limits = ""
+
+    def __init__(self, over: str = "") -> None:
+        self.over, self.judge = over, OfflineJudge()
+
+    def unassessed(self, rubric: str) -> frozenset[str]:
+        """What the offline judge can't assess."""
+        return self.judge.unassessed(rubric)
+
+    def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
+        """The offline judge's replies, until it trips."""
+        return self.judge.hear(map(self._step, cases), again)
+
+    def _step(self, case: Case) -> Case:
+        if self.over in ("", case.record_id):
+            raise TypeError("I tripped")
+        return case
