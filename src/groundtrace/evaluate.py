@@ -95,6 +95,7 @@ class _Open:
 
     record: Record
     rubric: Rubric
+    basis: str
     slots: list[str] = field(default_factory=list)
     findings: dict[str, Finding] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
@@ -149,14 +150,15 @@ class _Hearing:
 
     def _begin(self, record: Record, rubric: Rubric) -> Iterator[Case]:
         """Open a card and give its questions; one decided by rule or by memory alone is concluded here."""
-        settled = self._settled(record, rubric)
+        basis = _basis(record, rubric, self.judge)
+        settled = self._settled(card_id(record.ref, rubric.name), basis)
         if settled is not None:
             self._done.append(settled)
             return
         name = record.id
         while (name, rubric.name) in self._open:  # two records of one id in flight: their answers must not mix
             name += "'"
-        opened = _Open(record, rubric)
+        opened = _Open(record, rubric, basis)
         asked: list[Case] = []
         for item in rubric.cases(record, self.judge.unassessed(rubric.name)):
             opened.slots.append(item.slot)
@@ -172,11 +174,9 @@ class _Hearing:
         if not opened.waiting:
             self._conclude(name, rubric.name)
 
-    def _settled(self, record: Record, rubric: Rubric) -> Scorecard | None:
+    def _settled(self, ident: str, basis: str) -> Scorecard | None:
         """The card this very record got from this judge under this version before, unless the judge had failed."""
-        if self._memory is None:
-            return None
-        known = self._memory.settled(card_id(record.ref, rubric.name), _basis(record, rubric, self.judge))
+        known = self._memory.settled(ident, basis) if self._memory else None
         if known is None or known.reason in _TRANSIENT or any(f.reason in _TRANSIENT for f in known.findings):
             return None
         attempts = tuple(attempt.model_copy(update={"cached": True}) for attempt in known.attempts)
@@ -289,7 +289,7 @@ class _Hearing:
                     "temperature": opened.temperature,
                     "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
                     "batch_id": self._batch_id,
-                    "basis": _basis(opened.record, opened.rubric, self.judge),
+                    "basis": opened.basis,
                     "attempts": tuple(attempts),
                     "decided_by": "full" if attempts else "rule",
                     "review": review,
