@@ -20,8 +20,8 @@ def page() -> str:
         group.help,
         (groundtrace.cli.__doc__ or "").split("\n\n")[1],
     ]
-    for name, command in group.commands.items():
-        arguments = "".join(f" {p.metavar}..." for p in command.params if p.param_type_name == "argument")
+    for name, command in _commands(group):
+        arguments = "".join(f" {_place(p)}" for p in command.params if p.param_type_name == "argument")
         parts += [f"## groundtrace {name}{arguments}", command.help.strip()]
         rows = list(_rows(command))
         if rows:
@@ -29,9 +29,22 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _commands(group: Any) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with its whole name."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", found) for inner, found in _commands(command))
+        else:
+            yield name, command
+
+
+def _place(argument: Any) -> str:
+    return argument.metavar + ("..." if argument.nargs == -1 else "")
+
+
 def _rows(command: Any) -> Iterator[str]:
     for parameter in command.params:
-        option = parameter.metavar + "..." if parameter.param_type_name == "argument" else parameter.opts[0]
+        option = _place(parameter) if parameter.param_type_name == "argument" else parameter.opts[0]
         value = f" {parameter.metavar}" if parameter.param_type_name == "option" and parameter.metavar else ""
         yield f"| `{option}{value}` | {parameter.help} |"
 

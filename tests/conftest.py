@@ -1,5 +1,18 @@
 """What every test is held to."""
 
-from guard import no_stray_sockets
+from pathlib import Path
 
-__all__ = ["no_stray_sockets"]
+import pytest
+
+from guard import no_stray_sockets
+from postgres import schema, server
+
+__all__ = ["no_stray_sockets", "own_store", "schema", "server"]
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each test has a data directory of its own, and never the user's."""
+    folder = tmp_path_factory.mktemp("data")
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    return folder

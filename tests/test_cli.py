@@ -463,7 +463,8 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(folder: Path) -> None:
         running.send_signal(signal.SIGINT)
         _, trouble = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert trouble.splitlines()[-1] == "groundtrace: stopped; what was written before stays"
+    how = "Go on with: groundtrace run --resume"
+    assert trouble.splitlines()[-1] == f"groundtrace: stopped; what was in flight is finished and kept. {how}"
     assert "Traceback" not in trouble
 
 

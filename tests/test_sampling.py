@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.model import Ref, Signal
-from groundtrace.sampling import sample, shard
+from groundtrace.sampling import IN_PROCESS, in_process, sample, shard
 
 REFS = [Ref("otel", trace_id=f"{n:032x}") for n in range(4000)]
 SHARES = st.floats(0, 1, allow_nan=False)
@@ -58,3 +58,30 @@ def test_the_choice_is_fixed_for_good() -> None:
     """Runs of different versions look at the same traces."""
     assert [shard(ref.trace_id, 10) for ref in REFS[:8]] == [7, 4, 1, 3, 5, 7, 8, 4]
     assert sorted(int(trace_id, 16) for trace_id in picked(0.002)) == [319, 420, 838, 1334, 2375, 2439]
+
+
+def test_a_tenth_of_a_million_is_a_tenth_and_shares_are_nested() -> None:
+    """Within three standard deviations, at every share."""
+    shares = (0.01, 0.05, 0.1, 0.5)
+    pickers = [sample(share) for share in shares]
+    counts, total = [0] * len(shares), 1_000_000
+    for n in range(total):
+        ref = Ref("otel", trace_id=f"{n:032x}")
+        picked = [int(pick(ref, ())) for pick in pickers]
+        assert picked == sorted(picked)
+        counts = [count + one for count, one in zip(counts, picked, strict=True)]
+    for count, share in zip(counts, shares, strict=True):
+        assert abs(count - total * share) < 3 * (total * share * (1 - share)) ** 0.5
+
+
+def test_errors_are_looked_at_on_request_only() -> None:
+    """A source says that a trace failed."""
+    failed = (Signal("error", value=True),)
+    assert sample(0, errors=True)(REFS[0], failed)
+    assert not sample(0)(REFS[0], failed)
+
+
+def test_in_process_the_choice_is_the_same_and_says_what_it_cannot_do() -> None:
+    """A trace that ended is gone."""
+    assert {r.trace_id for r in REFS if in_process(0.1)(r, ())} == picked(0.1)
+    assert "later" in IN_PROCESS

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 class GroundtraceError(Exception):
-    """The root: catch this to catch everything groundtrace raises on purpose."""
+    """The root: catch this to catch everything groundtrace raises on purpose.
+
+    `of` is what it is about, where that is known: a key of the plan, or the store.
+    """
+
+    of: str = ""
 
 
 class PlanError(GroundtraceError):
@@ -36,7 +41,6 @@ class PlanError(GroundtraceError):
         self.valid = tuple(valid)
         self.hint = hint
         self.of = key
-        """The key of the plan it is about."""
         self.others: tuple[PlanError, ...] = ()
         """What else is wrong with the same plan."""
         super().__init__(key, value, problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from groundtrace.model import Attempt, Ref, Run
 
 if TYPE_CHECKING:
-    from groundtrace.model import Intent, Receipt, Record, Reply, RunState, Scorecard
+    from groundtrace.model import Intent, Label, Receipt, Record, Reply, RunState, Scorecard
 
 
 class InMemory:
@@ -29,9 +30,11 @@ class InMemory:
         self._clock = clock
         self._lock = threading.Lock()
         self._replies: dict[tuple[str, str], Reply] = {}
+        self._costs: dict[str, float | None] = {}
         self._attempts: dict[str, list[Attempt]] = {}
         self._records: dict[tuple[Ref, str], Record] = {}
         self._cards: dict[str, list[Scorecard]] = {}
+        self._labels: dict[tuple[str, str, str], Label] = {}
         self._outbox: dict[tuple[str, str], dict[str, Intent]] = {}
         self._receipts: dict[tuple[str, str], dict[str, Receipt]] = {}
         self._leases: dict[str, tuple[str, float]] = {}
@@ -47,10 +50,25 @@ class InMemory:
     ) -> None:
         """Keep a reply before it is used; one with faults is never given back."""
         with self._lock:
+            self._pay(reply)
             if not faults and reply.fault is None:
                 self._replies[judge, digest] = reply
             if card_id:
                 self._attempts.setdefault(card_id, []).append(Attempt.of(reply, faults, slot=slot))
+
+    def spent(self, since: str) -> float | None:
+        """What the replies kept since then (ISO time, UTC; to the second) cost; None if the price of one is unknown."""
+        with self._lock:
+            costs = [cost for second, cost in self._costs.items() if second >= since[:19]]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def _pay(self, reply: Reply) -> None:
+        """Note what a reply cost, by the second it came in; the lock is held."""
+        if reply.is_charged:
+            second = _now()[:19]
+            before = self._costs.get(second, 0.0)
+            self._costs[second] = None if before is None or reply.cost is None else before + reply.cost
 
     def attempts(self, card_id: str) -> tuple[Attempt, ...]:
         """Every reply that was kept for a card, in the order they came."""
@@ -69,16 +87,18 @@ class InMemory:
 
     def card(self, card_id: str) -> Scorecard | None:
         """The newest version of a card, or None."""
-        versions = self._cards.get(card_id)
+        with self._lock:
+            versions = self._cards.get(card_id)
         return versions[-1] if versions else None
 
     def keep_card(self, card: Scorecard) -> None:
         """Keep a card as its newest version; one of equal content and basis takes its place, others stay."""
         with self._lock:
-            versions = self._cards.setdefault(card.id, [])
+            versions = self._cards.get(card.id, [])
             if versions and _version(versions[-1]) == _version(card):
-                versions.pop()
-            versions.append(card)
+                versions[-1] = card
+            else:  # a new version is younger than all that waits
+                self._cards[card.id] = [*self._cards.pop(card.id, ()), card]
 
     def settled(self, card_id: str, basis: str) -> Scorecard | None:
         """The newest version of a card, if it was made from this very basis and has its texts."""
@@ -89,6 +109,29 @@ class InMemory:
         """Every version of a card, oldest first."""
         with self._lock:
             return tuple(self._cards.get(card_id, ()))
+
+    def waiting(self, rubric: str | None = None, limit: int | None = None) -> Iterable[Scorecard]:
+        """The cards a person must see and nobody decided: now before queue, then the lowest score, then the oldest."""
+        with self._lock:
+            newest = [versions[-1] for versions in self._cards.values()]
+        due = [card for card in newest if card.waits and rubric in (None, card.rubric)]
+        return tuple(sorted(due, key=_urgency)[:limit])
+
+    def keep_labels(self, labels: Iterable[Label], *, instead_of: tuple[str, str] | None = None) -> None:
+        """Keep what a person said of scores; what the same person said of the same score before is over.
+
+        With a card's id and a person in `instead_of`, all that person said of the card before is over.
+        """
+        with self._lock:
+            for key in [key for key in self._labels if (key[0], key[2]) == instead_of]:
+                del self._labels[key]
+            self._labels |= {(label.card_id, label.score, label.who): label for label in labels}
+
+    def labels(self, rubric: str | None = None) -> tuple[Label, ...]:
+        """What people said of scores, by card, score and person; of one rubric's if it is named."""
+        with self._lock:
+            told = sorted(self._labels.items())
+        return tuple(label for _, label in told if rubric in (None, label.rubric))
 
     def intend(self, intent: Intent) -> Receipt | None:
         """Note a write before it goes out; the receipt of an equal earlier one that still stands, or None."""
@@ -175,6 +218,12 @@ class InMemory:
 
 def _version(card: Scorecard) -> tuple[str, str]:
     return card.content_hash, card.basis
+
+
+def _urgency(card: Scorecard) -> tuple[bool, float]:
+    """Where a card waits: what has no score comes after what has."""
+    unit = card.weakest.unit if card.weakest else None
+    return card.waits != "now", math.inf if unit is None else unit
 
 
 def _now() -> str:

@@ -455,6 +455,12 @@ class Reply:
     flags: tuple[str, ...] = ()
     temperature: float | None = None
 
+    @property
+    def is_charged(self) -> bool:
+        """Whether it had a price, known or not: it came, and not from a memory."""
+        came = self.fault is None or self.usage is not None or self.cost is not None
+        return came and not self.cached
+
 
 # --- the scorecard --------------------------------------------------------------------------------------------------
 
@@ -560,12 +566,19 @@ class Finding(Value):
 
 
 class Review(Value):
-    """Why a person should look at a card, and how soon."""
+    """Why a person should look at a card, and how soon.
+
+    `weight` is how many cards like it this one stands for: 1, unless it was picked at random ("audit").
+    """
 
     reason: str
     priority: Priority = "queue"
     note: str = ""
+    weight: float = 1.0
 
+
+AUDIT = "audit"
+"""The reason of a review that says nothing about its card, which was picked at random."""
 
 _VOLATILE = {"timestamp", "batch_id", "attempts", "basis", "emptied", "content_hash"}
 
@@ -622,9 +635,22 @@ class Scorecard(Value):
         return next((s for s in self.scores if s.name == self.rubric), None)
 
     @property
+    def weakest(self) -> Score | None:
+        """The lowest score on its own range, or None where none has a value."""
+        return min((s for s in self.scores if s.value is not None), key=lambda s: s.unit or 0.0, default=None)
+
+    @property
+    def waits(self) -> Priority | None:
+        """How soon a person must look at it; None where nobody needs to, or somebody has."""
+        if not self.review or self.decided_by == "human":
+            return None
+        return "now" if any(review.priority == "now" for review in self.review) else "queue"
+
+    @property
     def content_hash(self) -> str:
-        """The same for the same content, whenever and in whichever batch it was made."""
-        content = self.model_dump(mode="json", exclude=_VOLATILE)
+        """The same for the same content, whenever and in whichever batch it was made, and picked at random or not."""
+        content = self.model_dump(mode="json", exclude=_VOLATILE | {"review"})
+        content["review"] = [review.model_dump(exclude={"weight"}) for review in self.review if review.reason != AUDIT]
         found = hashlib.sha256(_canonical(content).encode()).hexdigest()
         return self.emptied[1] if self.emptied and self.emptied[0] == found else found
 
@@ -683,7 +709,10 @@ class Run(Value):
 
 
 class Label(Value):
-    """A person's verdict on a score; `weight` undoes the way the card was picked for review."""
+    """A person's verdict on a score; `weight` undoes the way the card was picked for review.
+
+    No `value` is a verdict as well: the score does not apply.
+    """
 
     card_id: str
     score: str
@@ -694,9 +723,14 @@ class Label(Value):
     why: str = ""
     weight: float = 1.0
 
+    @property
+    def rubric(self) -> str:
+        """The rubric whose score it is."""
+        return self.score.partition(".")[0]
+
 
 class Decision(Value):
-    """What a person decided on a card in review."""
+    """What a person decided on a card in review; `labels` are the scores as corrected, `when` is ISO 8601."""
 
     card_id: str
     state: Literal["accepted", "corrected", "rejected"]

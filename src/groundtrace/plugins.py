@@ -8,13 +8,16 @@ argument, its other named parameters are the options. GROUNDTRACE_PLUGINS=none l
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args, get_type_hints, overload
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -125,6 +128,40 @@ def rubric(spec: Spec) -> ports.Rubric:
     return load("rubric", spec)
 
 
+def function(where: str) -> Callable[..., object]:
+    """A function of the user's own by "module:function"; modules of the current folder are found too.
+
+    >>> function("json:dumps")({})
+    '{}'
+    >>> function("json:dump_all")
+    Traceback (most recent call last):
+    groundtrace.errors.PlanError: function: 'json:dump_all' is not in that module
+    """
+    module, _, name = where.partition(":")
+    if not (module and name):
+        raise PlanError("function", where, "names no function", hint="write module:function")
+    with _Blame("function", where, "does not import"), _here():
+        found: object = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise PlanError("function", where, "is not in that module")
+    if not callable(found):
+        raise PlanError("function", where, "is no function")
+    return found
+
+
+@contextmanager
+def _here() -> Iterator[None]:
+    """Lets modules of the current folder be imported, after all that is installed."""
+    here = str(Path.cwd())
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
 def name_of(kind: Kind, spec: Spec) -> str:
     """The name a spec starts with: what stands before its first `:` or `,`.
 
@@ -186,7 +223,7 @@ def _shown(spec: Spec) -> object:
 class _Blame(AbstractContextManager[None]):
     """Other people's code can raise anything while it loads; what it raises becomes a PlanError that names it."""
 
-    def __init__(self, kind: Kind, spec: object, problem: str, hint: str = "") -> None:
+    def __init__(self, kind: str, spec: object, problem: str, hint: str = "") -> None:
         self.kind, self.spec, self.problem, self.hint = kind, spec, problem, hint
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:

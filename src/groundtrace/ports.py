@@ -46,7 +46,13 @@ class Source(Protocol):
 
     A source of files may also have a class method `recognises(path) -> bool`, so that a bare path finds it, and
     `join(other)`, the source that reads both as one, or None; one of a live platform `default_share`, the share of its
-    traces looked at when nobody says (else all).
+    traces looked at when nobody says (else all). A source that knows of feedback when it came may also have
+    `late(window, since, choose) -> Iterator[Trace]`, the traces whose users said something after `since` (None: nobody
+    asked before; then since the window's start), of any time, that `choose` picks; and `watermark() -> str | None`,
+    the `since` of the next call once `late` has ended. That is kept under the source's `platform` and `project`.
+
+    A failed span is told to `choose` as a signal named "error". A source that must not wait for a trace's end with
+    its question may leave that out, unless `choose` has a true attribute `patient`.
     """
 
     platform: str
@@ -165,6 +171,13 @@ class Memory(Protocol):
         """Keep a reply before it is used, with the faults the gate found in it and the card it is for."""
         ...
 
+    def spent(self, since: str) -> float | None:
+        """What the replies kept since then (ISO time, UTC) cost in US dollars; None if the price of one is unknown.
+
+        One that was taken from the memory cost nothing, nor did one that never came.
+        """
+        ...
+
     def attempts(self, card_id: str) -> tuple[Attempt, ...]:
         """Every reply that was kept for a card, in the order they came."""
         ...
@@ -191,6 +204,24 @@ class Memory(Protocol):
 
     def history(self, card_id: str) -> tuple[Scorecard, ...]:
         """Every version of a card, oldest first."""
+        ...
+
+    def waiting(self, rubric: str | None = None, limit: int | None = None) -> Iterable[Scorecard]:
+        """The cards a person must see and nobody decided, by their newest version; of one rubric if it is named.
+
+        What is looked at now comes first, then the card with the lowest score on its own range, then the oldest.
+        """
+        ...
+
+    def keep_labels(self, labels: Iterable[Label], *, instead_of: tuple[str, str] | None = None) -> None:
+        """Keep what a person said of scores; what the same person said of the same score before is over.
+
+        With a card's id and a person in `instead_of`, all that person said of the card before is over.
+        """
+        ...
+
+    def labels(self, rubric: str | None = None) -> tuple[Label, ...]:
+        """What people said of scores, by card, score and person; of one rubric's if it is named."""
         ...
 
     def intend(self, intent: Intent) -> Receipt | None:

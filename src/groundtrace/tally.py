@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from groundtrace.model import Record, Score, Scorecard
 
+COST_CAP = "daily cost cap"
+"""Why a trace was passed over that there was no money for."""
+
 _LOWEST = 10
 _NOTES = 100
 _BILLION = 10**9
@@ -98,6 +101,7 @@ class About:
     judge_kind: str = ""
     limits: str = ""
     batch_id: str = ""
+    state: str = ""
     started: str = ""
     seconds: float = 0.0
     calls: int = 0
@@ -111,7 +115,8 @@ class About:
     def __add__(self, other: About) -> About:
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
         said = {
-            name: getattr(self, name) or getattr(other, name) for name in ("judge", "judge_kind", "limits", "batch_id")
+            name: getattr(self, name) or getattr(other, name)
+            for name in ("judge", "judge_kind", "limits", "batch_id", "state")
         }
         return About(
             **said,
@@ -131,20 +136,23 @@ class About:
 class Report:
     """What a run saw, scored, wrote and could not do. Reports add up; `about` is left out of comparisons.
 
-    `seen` traces were offered and `traces` of them looked at: sampling passed over the `left_out` ones, `skipped` ones
-    could not be read, `growing` ones were not over, `mended` ones had damage. `unread` counts traces in which nothing
-    to judge was found, by why and by what was seen instead. `suited` counts the records each rubric was named for, of a
-    plan that names its own. `gaps` counts what records lack, and the remedies, without the ids in them. `cards` counts
-    by rubric and status, `reasons` why they are unscored; `review` counts those a person should see, `doubts` why,
-    `urgent` how many now. `receipts` counts by sink and state. `cases` and `tokens` are a dry run's estimate. `failed`
-    holds what a platform or a plugin refused, `notes` what was lost, both up to a bound; `about` counts the rest.
+    `seen` traces were offered and `traces` of them looked at: `passed` counts those passed over by why, `skipped`
+    ones could not be read, `growing` ones were not over, `held` ones were left to another run, `mended` ones had
+    damage. `unread` counts traces in which nothing to judge was found, by why and by what was seen instead. `suited`
+    counts the records each rubric was named for, of a plan that names its own. `gaps` counts what records lack, and
+    the remedies, without the ids in them. `cards` counts by rubric and status, `reasons` why they are unscored;
+    `review` counts those a person should see, `doubts` why, `urgent` how many now. `kept` counts the scores this
+    judge's word left standing, by whose they are. `receipts` counts by sink and state. `cases` and `tokens` are a dry
+    run's estimate. `failed` holds what a platform or a plugin refused, `notes` what was lost, both up to a bound;
+    `about` counts the rest.
     """
 
     seen: int = 0
-    left_out: int = 0
+    passed: Mapping[str, int] = field(default_factory=dict)
     traces: int = 0
     skipped: int = 0
     growing: int = 0
+    held: int = 0
     mended: int = 0
     records: Mapping[str, int] = field(default_factory=dict)
     unread: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -162,12 +170,24 @@ class Report:
     replies: int = 0
     retries: int = 0
     faults: int = 0
+    kept: Mapping[str, int] = field(default_factory=dict)
     receipts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     cases: int = 0
     tokens: int = 0
     failed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     about: About = field(default_factory=About, compare=False)
+
+    @property
+    def left_out(self) -> int:
+        """The traces passed over, whatever for."""
+        return sum(self.passed.values())
+
+    @property
+    def left_behind(self) -> int:
+        """What a later run has to take up again: traces not over, or another run's, or too dear; and what failed."""
+        too_dear = self.passed.get(COST_CAP, 0)
+        return self.growing + self.held + too_dear + len(self.failed) + self.about.more_failed
 
     def __add__(self, other: Report) -> Report:
         both = Report(**{f.name: _plus(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})

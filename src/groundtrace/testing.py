@@ -23,11 +23,13 @@ from groundtrace.judges import pool
 from groundtrace.model import (
     Case,
     Intent,
+    Label,
     Passage,
     Receipt,
     Record,
     Ref,
     Reply,
+    Review,
     Score,
     Scorecard,
     Span,
@@ -39,7 +41,7 @@ from groundtrace.model import (
 )
 
 if TYPE_CHECKING:
-    from groundtrace.model import JudgeKind
+    from groundtrace.model import JudgeKind, Priority
     from groundtrace.ports import Again, Convention, Judge, Memory, Rubric, Sink, Source
 
 __all__ = [
@@ -528,6 +530,18 @@ class MemoryContract:
         memory.keep_card(card.model_copy(update={"basis": ""}))
         assert memory.settled(card.id, "") is None
 
+    def test_what_was_spent_is_known_or_said_to_be_unknown(self) -> None:
+        """A daily cap counts what replies cost; what never came and what was known cost nothing."""
+        memory = self.make()
+        assert memory.spent("2000-01-01T00:00:00+00:00") == 0
+        told = [Reply("a", "j", cost=0.5), Reply("b", "j", cost=9.0, cached=True), Reply("", "j", fault="timeout")]
+        for n, reply in enumerate(told):
+            memory.keep_reply("judge", f"d{n}", reply, ("late",))
+        assert memory.spent("2000-01-01T00:00:00+00:00") == 0.5
+        assert memory.spent("2999-01-01T00:00:00+00:00") == 0
+        memory.keep_reply("judge", "free", Reply("who knows", "j"), ())
+        assert memory.spent("2000-01-01T00:00:00+00:00") is None
+
     def test_every_attempt_is_kept_with_its_faults(self) -> None:
         """What a judge said can be looked up by the card it said it for."""
         memory, card = self.make(), sample_card()
@@ -566,6 +580,57 @@ class MemoryContract:
             memory.move_cursor(text, text)
             assert memory.cursor(text) == text
             assert memory.lease(text, text, 60)
+            label = Label(card_id=text, score=text, label=text, who=text, when=text, why=text)
+            memory.keep_labels([label])
+            assert label in memory.labels()
+            assert label in memory.labels(label.rubric)
+
+    def test_cards_wait_until_a_person_decides(self) -> None:
+        """What is urgent comes first, then the lowest score on its own range, then the oldest; unscored ones last."""
+        memory = self.make()
+        told: list[tuple[str, Priority, float | None]] = [
+            ("a", "queue", 3),
+            ("b", "queue", None),
+            ("c", "queue", 2),
+            ("d", "now", 5),
+            ("e", "queue", 2),
+            ("f", "now", None),
+        ]
+        for name, priority, value in told:
+            memory.keep_card(_flagged(name, priority, value))
+        memory.keep_card(sample_card(id=_ident("nothing is wrong with it")))
+        assert [card.record_id for card in memory.waiting()] == ["d", "f", "c", "e", "a", "b"]
+        assert [card.record_id for card in memory.waiting(limit=2)] == ["d", "f"]
+        assert not list(memory.waiting("factual_accuracy"))
+        memory.keep_card(_flagged("d", "now", 5).model_copy(update={"review": (), "decided_by": "human"}))
+        memory.keep_card(_flagged("f", "now", None).model_copy(update={"decided_by": "human"}))
+        memory.keep_card(_flagged("c", "queue", 2.5))
+        assert [card.record_id for card in memory.waiting("source_support")] == ["e", "c", "a", "b"]
+
+    def test_a_card_picked_at_random_waits_without_being_a_new_version(self) -> None:
+        """The pick is no content: it comes and goes with the plan."""
+        memory, card = self.make(), sample_card()
+        picked = card.model_copy(update={"review": (Review(reason="audit", weight=100),)})
+        for version, waits in ((card, []), (picked, [picked]), (card, [])):
+            memory.keep_card(version)
+            assert list(memory.waiting()) == waits
+            assert memory.history(card.id) == (version,)
+
+    def test_a_person_has_one_word_on_a_score(self) -> None:
+        """The same person's newest label counts, another person's stands beside it, and null is a word too."""
+        memory = self.make()
+        ada = Label(card_id="c", score="source_support", value=2, who="Ada", when="2026-11-30", why="no", weight=100)
+        bob = ada.model_copy(update={"who": "Bob", "value": None, "label": "none", "weight": 1.0})
+        other = ada.model_copy(update={"score": "factual_accuracy.verifiable_share", "value": 0.1})
+        memory.keep_labels([ada, bob, other])
+        memory.keep_labels(())
+        newer = ada.model_copy(update={"value": 3.5, "when": "2026-12-01"})
+        memory.keep_labels([newer])
+        assert memory.labels() == (other, newer, bob)
+        assert memory.labels("source_support") == (newer, bob)
+        assert memory.labels("rag_faithfulness") == ()
+        memory.keep_labels((), instead_of=("c", "Ada"))
+        assert memory.labels() == (bob,)
 
     def test_a_receipt_counts_while_it_stands(self) -> None:
         """Who goes back to what was written before the last time writes it again."""
@@ -643,6 +708,18 @@ class MemoryContract:
         assert memory.last_run("interrupted") is None
         memory.end_run("no run", "failed")
         assert memory.last_run("failed") is None
+
+
+def _ident(name: str) -> str:
+    """The id of a card of that name."""
+    return card_id(Ref("testing", trace_id=name), "source_support")
+
+
+def _flagged(name: str, priority: Priority, value: float | None) -> Scorecard:
+    """A card that waits for a person."""
+    score = Score(name="source_support", value=value, low=1, high=5)
+    review = Review(reason="low_support", priority=priority)
+    return sample_card(score, id=_ident(name), record_id=name, review=(review,))
 
 
 def lognormal(median: float, ratio: float, count: int, seed: int = 0) -> list[float]:

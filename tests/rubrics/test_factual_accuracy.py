@@ -123,7 +123,7 @@ def test_domain_constraints_and_risk_are_part_of_the_question() -> None:
 
 def test_the_example_of_the_prompt_passes_its_own_gate() -> None:
     """A prompt that shows a reply the gate refuses would teach the fault."""
-    text = law.prompt("factual_accuracy").split("## Example")[1]
+    text = FactualAccuracy().edition.prompt.split("## Example")[1]
     shown = text.split("```")[1]
     answer = text.split('Text: "')[1].split('"')[0]
     evidence = [text.split(f'{name}: "')[1].split('"')[0] for name in ("e1", "e2")]

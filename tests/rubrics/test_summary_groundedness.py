@@ -121,7 +121,7 @@ def test_it_is_for_summaries_alone() -> None:
 
 def test_the_example_of_the_prompt_passes_its_own_gate() -> None:
     """A prompt that shows a reply the gate refuses would teach the fault."""
-    text = law.prompt("summary_groundedness").split("## Example")[1]
+    text = SummaryGroundedness().edition.prompt.split("## Example")[1]
     source, summary = (" ".join(text.split(f'{name}: "')[1].split('"')[0].split()) for name in ("Source", "Summary"))
     card = judged(text.split("```")[1], make(None, [source], summary, kind="summary"))
     assert card.attempts[0].faults == ()

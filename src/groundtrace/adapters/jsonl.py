@@ -32,7 +32,7 @@ from groundtrace.adapters.lines import (
 )
 from groundtrace.adapters.published import State, receipts
 from groundtrace.errors import PlanError
-from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Span, Trace
+from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Signal, Span, Trace
 
 if TYPE_CHECKING:
     from groundtrace.adapters.lines import Text
@@ -89,7 +89,8 @@ class JsonlSource:
     """Records as JSON lines: a file, a folder, a glob, or `-` for standard input; plain, .gz or .zst.
 
     A line holds `query`, `context` (texts, or objects with `id` and `text`) and `answer`, or some of them, or
-    the `source` and `summary` of a summary, and may hold `id`, `trace_id`, `span_id` and whatever else a record has. A
+    the `source` and `summary` of a summary, and may hold `id`, `trace_id`, `span_id`, `signals` (what its user said:
+    objects with `name`, `value`, `negative`, `comment`) and whatever else a record has. A
     record without an id gets one made from its content. Each becomes a trace of one span that carries the object. What
     is no record is named in `notes`.
     """
@@ -124,8 +125,9 @@ class JsonlSource:
             if replaced:
                 notes.append(f"span {span.id}: {damage(text.data)}")
             ref = Ref(self.platform, trace_id=span.trace_id, span_id=span.id)
-            if choose(ref, ()):
-                yield Trace(ref, (span,), notes=tuple(notes))
+            signals = _signals(named.get("signals"))
+            if choose(ref, signals):
+                yield Trace(ref, (span,), signals=signals, notes=tuple(notes))
 
     def join(self, other: Source) -> JsonlSource | None:
         """The source that reads both as one, so that a record in both is read once; None where it can't."""
@@ -356,7 +358,24 @@ def _stranger(item: object) -> Problem:
 def _named(item: Mapping[str, Any]) -> dict[str, Any]:
     """The record with its id as text, or with one made from its content."""
     given = _text(item.get("id"))
-    return {**item, "id": given or uuid.uuid5(NAMESPACE, _canonical(item).decode()).hex}
+    content = {key: value for key, value in item.items() if key != "signals"}  # feedback comes later to the same record
+    return {**item, "id": given or uuid.uuid5(NAMESPACE, _canonical(content).decode()).hex}
+
+
+def _signals(value: object) -> tuple[Signal, ...]:
+    """What a user said of a record, as far as it can be read; `name` alone is enough."""
+    told = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return tuple(
+        Signal(
+            item["name"],
+            value=said if isinstance(said := item.get("value"), str | int | float) else None,
+            negative=item.get("negative") is True,
+            comment=_text(item.get("comment")),
+            source=_text(item.get("source")),
+        )
+        for item in told
+        if isinstance(item.get("name"), str)
+    )
 
 
 def _span(item: Mapping[str, Any]) -> Span:

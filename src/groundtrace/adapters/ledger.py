@@ -43,7 +43,8 @@ def stamp(content_hash: str, judge_kind: object, status: object, score: str = ""
     >>> stamp("h", "llm", "scored").rank > stamp("h", "offline", "scored").rank > stamp("h", "llm", "unscored").rank
     True
     """
-    return Stamp(content_hash, 0 if status == "unscored" else _RANKS.get(str(judge_kind), 0), sys.intern(score))
+    nobody = status == "unscored" and judge_kind != "human"
+    return Stamp(content_hash, 0 if nobody else _RANKS.get(str(judge_kind), 0), sys.intern(score))
 
 
 def stamp_of(card: Scorecard, content_hash: str, score: str = "") -> Stamp:

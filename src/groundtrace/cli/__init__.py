@@ -78,6 +78,23 @@ Share = Annotated[
 ]
 Since = Annotated[str | None, typer.Option(help="Only traces from then on: 24h, 7d, 2026-11-29.", metavar="TIME")]
 Until = Annotated[str | None, typer.Option(help="Only traces before then.", metavar="TIME")]
+Cascade = Annotated[
+    str | None,
+    typer.Option(help="A full judge for what the first one doubts. (left out: none)", metavar="JUDGE"),
+]
+Scores = Annotated[
+    str | None,
+    typer.Option(help="Which scores are sent: all, or headline, each rubric's own. (left out: all)", metavar="WHICH"),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        help="What is remembered between runs, so that nothing is judged or written twice: a file, a PostgreSQL URL, "
+        "or none. (left out: a file in your data directory)",
+        metavar="WHERE",
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run that was stopped or killed last.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read and count; no judge is asked, nothing is written.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but trouble and what was lost.")]
@@ -165,35 +182,50 @@ def run_command(
     *,
     rubric: Rubrics = None,
     judge: Judge = None,
+    cascade: Cascade = None,
     to: Sinks = None,
+    scores: Scores = None,
     sample: Share = None,
     since: Since = None,
     until: Until = None,
     plan_file: PlanFile = None,
+    store: Store = None,
+    resume: Resume = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Score traces and write the scores beside them, or where --to says."""
-    from groundtrace.cli import printed
+    from groundtrace.cli import life, printed
     from groundtrace.run import run
 
-    said = {"rubrics": rubric, "judge": judge, "sinks": to, "sample": sample, "since": since, "until": until}
+    deeper = {"judge": cascade} if cascade else None
+    said: dict[str, Any] = {"scores": scores, "cascade": deeper}
+    said |= {"rubrics": rubric, "judge": judge, "sinks": to, "sample": sample, "since": since, "until": until}
     with _border():
-        plan = _plan(sources, plan_file, **said, dry_run=dry_run or None)
+        if resume:
+            told = [name for name, value in (*said.items(), ("source", sources), ("--plan", plan_file)) if value]
+            found = life.unfinished(store, told)
+            if found is None:
+                typer.echo("groundtrace: nothing to resume: every run in this store came to its end", err=True)
+                return
+            run_id, plan = found
+        else:
+            run_id, plan = "", _plan(sources, plan_file, **said, store=store, dry_run=dry_run or None)
+            plan = plan.model_copy(update={"store": plan.store or "default"})
         if verbose:
             logging.basicConfig()
             logging.getLogger("groundtrace").setLevel(logging.DEBUG)
             typer.echo(plain(plan.to_toml(), lines=True), err=True, nl=False)
-        with _progress(quiet=quiet) as watch:
-            report = run(plan, progress=watch)
+        with _progress(quiet=quiet) as watch, life.stoppable() as stopping:
+            report = run(plan, progress=watch, stopping=stopping, run_id=run_id)
         if as_json:
             typer.echo(printed.report_json(report))
         elif not quiet:
             shown = printed.estimate if plan.dry_run else printed.summary
             printed.console().print(shown(report, lowest=10, kinds=None) if verbose else shown(report))
-    _leave(report, notes=0 if as_json else _FEW if not (quiet or verbose) else None)
+    _leave(report, notes=0 if as_json else _FEW if not (quiet or verbose) else None, how=life.command(plan))
 
 
 @app.command()
@@ -201,9 +233,24 @@ def show(
     sources: Sources = None,
     *,
     plan_file: PlanFile = None,
+    card: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of a SOURCE: a card of the store, by its id or the start of it; what was asked, every reply "
+            "with what was wrong with it, and the card's versions.",
+            metavar="ID",
+        ),
+    ] = None,
+    store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a record.")] = False,
 ) -> None:
     """Print the records as they were read, where each thing stood, and what to change where something is missing."""
+    if card is not None:
+        from groundtrace.cli import kept
+
+        with _border():
+            kept.show(card, store, as_json=as_json)
+        return
     from groundtrace.cli import printed
     from groundtrace.run import look
 
@@ -251,12 +298,15 @@ def _border() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _leave(report: Report, *, notes: int | None = 0) -> None:
+def _leave(report: Report, *, notes: int | None = 0, how: str = "") -> None:
     """Say what failed and what was lost, of that at most so many lines; end with the code the report asks for."""
     _tell(report.failed, report.about.more_failed)
     if notes != 0:
         hidden = len(report.notes[notes:]) if notes is not None else 0
         _tell(report.notes[:notes], report.about.more_notes + hidden, "; --verbose shows more" if hidden else "")
+    if report.about.state == "interrupted":
+        typer.echo(f"groundtrace: stopped; what was in flight is finished and kept. Go on with: {how}", err=True)
+        raise typer.Exit(130)
     if report.failed:
         raise typer.Exit(3)
 
@@ -348,3 +398,7 @@ def plain(text: str, limit: int | None = None, *, lines: bool = False) -> str:
     if limit is not None and len(text) > limit:
         text = text[: limit - 1] + "…"
     return "".join(c if c in "\n\u200d" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text)
+
+
+from groundtrace.cli import review as _review  # noqa: E402, F401 - adds its command, and needs what stands above
+from groundtrace.cli import rubric as _rubric  # noqa: E402, F401 - same

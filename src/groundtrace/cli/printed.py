@@ -77,18 +77,29 @@ def summary(report: Report, *, lowest: int = _FEW, kinds: int | None = _KINDS) -
     if report.scores:
         parts += [_GAP, _scores(report)]
     if report.cards:
-        parts += [_GAP, _grid((rubric, _cards(report, rubric), "") for rubric in report.cards)]
+        parts += [_GAP, grid((rubric, _cards(report, rubric), "") for rubric in report.cards)]
     if report.lowest and lowest:
         rows = (row for low in report.lowest[:lowest] for row in _low(low))
-        parts += [_GAP, Text("Look at these first", "bold"), _grid(rows)]
+        parts += [_GAP, Text("Look at these first", "bold"), grid(rows)]
     if report.gaps or report.unread:
-        parts += [_GAP, Text("Not read whole", "bold"), _grid(_losses(report, kinds))]
+        parts += [_GAP, Text("Not read whole", "bold"), grid(_losses(report, kinds))]
+    parts += [part for told in _left_alone(report) for part in (_GAP, Text(told, "cyan"))]
     if report.receipts:
         went = ((_scored(states), plain(name), "") for name, states in report.receipts.items())
-        parts += [_GAP, Text("Scores went to", "bold"), _grid(went)]
+        parts += [_GAP, Text("Scores went to", "bold"), grid(went)]
     if report.about.judge_kind == "offline" and report.cards:
         parts += [_GAP, Text(f"Judged offline. {plain(report.about.limits)}", "dim")]
     return Group(*parts)
+
+
+def _left_alone(report: Report) -> Iterator[str]:
+    """What stands because of others: a model's or a person's scores, another run's traces."""
+    if report.kept:
+        whose = {"llm": "a model's", "human": "a person's"}
+        kept = ", ".join(f"{count(n, 'score')} of {whose.get(kind, kind)}" for kind, n in report.kept.items())
+        yield f"Kept: {kept}; this judge's word does not replace them."
+    if report.held:
+        yield f"{count(report.held, 'trace')} left to another run that works on them."
 
 
 def estimate(report: Report, *, lowest: int = 0, kinds: int | None = _KINDS) -> Group:  # noqa: ARG001 - called as `summary` is
@@ -100,7 +111,7 @@ def estimate(report: Report, *, lowest: int = 0, kinds: int | None = _KINDS) -> 
         ("cost", cost, ""),
         ("dry run", "no judge was asked, nothing was written", ""),
     ]
-    return Group(Text(reading(report), "bold"), _grid([*rows, *_losses(report, kinds)]))
+    return Group(Text(reading(report), "bold"), grid([*rows, *_losses(report, kinds)]))
 
 
 def report_json(report: Report) -> str:
@@ -115,7 +126,8 @@ def reading(report: Report) -> str:
     """How much was read, in one line."""
     traces = f"{count(report.traces, 'trace')} read"
     sampled = f" of {report.seen:,}" if report.seen > report.traces else ""
-    sampled += " (a sample)" if report.left_out else ""
+    passed = [f"{n:,} {why}" for why, n in report.passed.items() if n]
+    sampled += f" ({', '.join(passed)})" if passed else ""
     others = [f"{n:,} of kind {kind}" for kind, n in report.records.items() if kind != "answer"]
     records = count(sum(report.records.values()), "record") + (f" ({', '.join(others)})" if others else "")
     lost = [f"{n:,} {what}" for n, what in ((report.skipped, "unreadable"), (report.growing, "still growing")) if n]
@@ -247,7 +259,7 @@ def record(one: Record) -> Table:
         rows.append(("cites", where, "" if citation.passage_id else "yellow"))
     rows += _rest(one.citations, "citation")
     rows += [("gap", missing, "yellow") for missing in _missing(one.gaps, _SUMMING if summing else {})]
-    return _grid([*rows, ("", "", "")])
+    return grid([*rows, ("", "", "")])
 
 
 def _rest(things: Sequence[object], what: str) -> list[Row]:
@@ -300,7 +312,7 @@ def story(number: int, one: Record, memory: InMemory) -> Table:
             rows.append(("", f"{card.rubric}  {told}{abstained}", "cyan"))
         rows += [("", f"→ {plain(low.why, 300)}", "yellow") for low in Report.of_card(card).lowest]
     rows += [("", f"→ {row}", "yellow") for row in _missing(one.gaps, {})]
-    return _grid([*rows, ("", "", "")], width=2)
+    return grid([*rows, ("", "", "")], width=2)
 
 
 def next_steps(folder: Path) -> Group:
@@ -310,7 +322,7 @@ def next_steps(folder: Path) -> Group:
         ("scores", f"{folder}/scores.groundtrace.logs.jsonl    events with your spans' ids", ""),
         ("yours", "groundtrace run FILE_OR_FOLDER --dry-run    then without --dry-run", ""),
     ]
-    return Group(_GAP, Text("Next", "bold"), _grid(rows))
+    return Group(_GAP, Text("Next", "bold"), grid(rows))
 
 
 def plugins(found: Iterable[Plugin]) -> Table:
@@ -330,7 +342,7 @@ def _table(*headings: str) -> Table:
     return Table(*headings, box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
 
 
-def _grid(rows: Iterable[Row], width: int = 9) -> Table:
+def grid(rows: Iterable[Row], width: int = 9) -> Table:
     """Rows of a short word and a text that keeps its indent when it wraps."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(min_width=width, no_wrap=True)

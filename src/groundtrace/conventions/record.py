@@ -16,7 +16,7 @@ ATTRIBUTE = "groundtrace.record"
 
 _KNOWN = (
     *("query", "context", "answer", "source", "summary", "id", "trace_id", "span_id", "citations", "history"),
-    *("key_facts", "kind", "slices", "metadata", "tags", "risk"),
+    *("key_facts", "kind", "slices", "metadata", "tags", "risk", "signals"),
 )
 _OTHERS = {
     **dict.fromkeys(("question", "user_input", "prompt", "input"), "query"),

@@ -6,14 +6,15 @@ law and finance a person decides on every grave error.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from groundtrace import lexical
@@ -21,7 +22,8 @@ from groundtrace.citations import claims
 from groundtrace.errors import InvalidVerdict
 from groundtrace.evidence import locate, paraphrases
 from groundtrace.model import Case, Claim, Evidence, Finding, Record, Review, Score, Scorecard
-from groundtrace.rubrics import law
+from groundtrace.rubrics import copies, law
+from groundtrace.rubrics.settings import AccuracySettings
 
 if TYPE_CHECKING:
     from groundtrace.model import Kind, RootCause
@@ -38,28 +40,38 @@ SEVERITIES = ("none", "minor", "moderate", "major", "critical")
 
 NOTHING_VERIFIABLE = "nothing verifiable"
 
-_RULES = 1
 _QUOTED = ("Supported", "Contradicted")
 _QUOTE_FUZZY = 95.0
-_FEW_MINOR = 3
 
 
-def _claim_score(value: object) -> Fraction | None:
-    """1, 0.5 and 0 as numbers, however they are written, or null."""
-    if value is None:
-        return None
-    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and value in (0, 0.5, 1):
-        return Fraction(value)
-    raise PydanticCustomError("claim_score", "Input should be 1, 0.5, 0 or null")
+def _claim_score(*extra: Fraction) -> Any:
+    """The type of a claim's score: 1, 0.5 and 0 as numbers, however they are written, others where given, or null."""
+    allowed = (Fraction(1), Fraction(1, 2), Fraction(0), *extra)
+    shown = [int(score) if score.denominator == 1 else float(score) for score in allowed]
+    wanted = f"Input should be {', '.join(map(str, shown))} or null"
+
+    def read(value: object) -> Fraction | None:
+        if value is None:
+            return None
+        if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and value in allowed:
+            return Fraction(value)
+        raise PydanticCustomError("claim_score", "{wanted}", {"wanted": wanted})
+
+    return Annotated[Fraction | None, PlainValidator(read), WithJsonSchema({"enum": [*shown, None]})]
 
 
-ClaimScore = Annotated[
-    Fraction | None, PlainValidator(_claim_score), WithJsonSchema({"enum": [1, 0.5, 0, None]}),
-]  # fmt: skip
+if TYPE_CHECKING:
+    ClaimScore = Fraction | None
+else:
+    ClaimScore = _claim_score()
 
 
 class ClaimVerification(law.Verdict):
     """What the judge made of one claim."""
+
+    ignores: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Supported": ("severity",), "Unverifiable": ("severity", "evidence_quote"),
+    }  # fmt: skip
 
     claim_id: str = Field(min_length=1)
     claim_text: str
@@ -74,7 +86,7 @@ class ClaimVerification(law.Verdict):
     def _without_what_is_ignored(cls, told: Any) -> Any:
         """A severity where nothing is wrong and a quote where nothing is known are ignored, whatever they say."""
         result = told.get("verification_result") if isinstance(told, dict) else None
-        ignored = {"Supported": ("severity",), "Unverifiable": ("severity", "evidence_quote")}.get(str(result), ())
+        ignored = cls.ignores.get(str(result), ())
         return told | {name: None for name in ignored if name in told} if ignored else told
 
 
@@ -87,13 +99,32 @@ class AccuracyVerdict(law.Verdict):
     overall_summary: str
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """What a user can set; all of it is hashed into the version."""
+Extra = tuple[tuple[str, Fraction | None], ...]
+"""Results of the user's own, and what each scores."""
 
-    domain_constraints: str
-    untraced_share: float
-    verifiable_floor: float
+
+@functools.cache
+def _schema(extra: Extra) -> type[AccuracyVerdict]:
+    """The reply where claims may have results of the user's own."""
+    if not extra:
+        return AccuracyVerdict
+    scores = dict.fromkeys(score for _, score in extra if score is not None and score not in RESULTS.values())
+    results: Any = Literal[(*RESULTS, *(name for name, _ in extra))]
+    claim = create_model(
+        "ClaimVerification",
+        __base__=ClaimVerification,
+        verification_result=(results, ...),
+        score=(_claim_score(*scores), ...),
+    )
+    settled = {
+        name: ("severity",) if score else ("severity", "evidence_quote") for name, score in extra if score in (1, None)
+    }
+    claim.ignores = {**ClaimVerification.ignores, **settled}
+    return create_model("AccuracyVerdict", __base__=AccuracyVerdict, claim_verifications=(list[claim], ...))
+
+
+def _verdict(settings: AccuracySettings) -> type[AccuracyVerdict]:
+    return _schema(tuple(settings.extra_scores().items()))
 
 
 class FactualAccuracy:
@@ -101,23 +132,39 @@ class FactualAccuracy:
 
     `domain_constraints` tells the judge what counts as a grave error in your field. More than `untraced_share` of the
     text's sentences without a claim flags the extraction; fewer than `verifiable_floor` claims that the evidence
-    speaks of flags the evidence.
+    speaks of flags the evidence. What is not said is as `copy` has it, a user's own factual_accuracy.toml, or as the
+    built-in does.
     """
 
     name = NAME
     kinds: tuple[Kind, ...] = ("answer", "summary")
 
     def __init__(
-        self, *, domain_constraints: str = "", untraced_share: float = 0.2, verifiable_floor: float = 0.5
+        self,
+        *,
+        domain_constraints: str | None = None,
+        untraced_share: float | None = None,
+        verifiable_floor: float | None = None,
+        copy: Path | None = None,
     ) -> None:
-        self._settings = _Settings(domain_constraints, untraced_share, verifiable_floor)
-        self._prompt = law.prompt(NAME)
-        self.prompt_hash = law.digest(self._prompt)
-        self.version = law.version(_RULES, self._prompt, AccuracyVerdict, asdict(self._settings))
+        said = {
+            "domain_constraints": domain_constraints,
+            "untraced_share": untraced_share,
+            "verifiable_floor": verifiable_floor,
+        }
+        self.edition = copies.edition(AccuracySettings, _verdict, copy, said)
+        self._settings = self.edition.settings
+        self._verdict = _verdict(self._settings)
+        self._results = RESULTS | self._settings.extra_scores()
+        self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
+
+    def notes(self) -> tuple[str, ...]:
+        """What a run should say of a copy."""
+        return self.edition.notes()
 
     def schema(self, unassessed: frozenset[str]) -> type[AccuracyVerdict]:  # noqa: ARG002 - claims, not dimensions
         """The reply: each claim with its result, and their mean."""
-        return AccuracyVerdict
+        return self._verdict
 
     def cases(self, record: Record, unassessed: frozenset[str]) -> Iterator[Case | Finding]:  # noqa: ARG002 - see schema
         """One case; a rule decides where the text states nothing or no evidence was retrieved."""
@@ -130,7 +177,8 @@ class FactualAccuracy:
             yield law.unscored("no_claims", "the answer states nothing that could be checked")
             return
         if not any(passage.text.strip() for passage in record.context):
-            rows = [_row(claim.id, claim.text, "Unverifiable", None, "nothing was retrieved") for claim in stated]
+            why = "nothing was retrieved"
+            rows = [_row(claim.id, claim.text, ("Unverifiable", None), None, why) for claim in stated]
             yield _finding(rows, 0, "nothing was retrieved", flags=["retrieval_empty"], decided_by="rule")
             return
         body: dict[str, Any] = {
@@ -141,7 +189,7 @@ class FactualAccuracy:
             body["domain_constraints"] = self._settings.domain_constraints
         if record.risk == "high":
             body["risk_level"] = "high"
-        yield Case(NAME, self.version, record.id, "", self._prompt, body, AccuracyVerdict.model_json_schema())
+        yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, self._verdict.model_json_schema())
 
     def finding(
         self,
@@ -154,17 +202,19 @@ class FactualAccuracy:
         answer = record.answer or ""
         texts: dict[str | None, str] = {passage.id: passage.text for passage in record.context}
         traced = [_traced(claim.claim_text, answer) for claim in verdict.claim_verifications]
-        hard, lost = _claim_faults(verdict, traced), []
+        hard, lost = _claim_faults(verdict, traced, self._results), []
         rows = []
         for at, claim in enumerate(verdict.claim_verifications):
+            result = claim.verification_result
             evidence = _located(claim, texts)
-            assessed = evidence is not None or claim.verification_result not in _QUOTED
+            assessed = evidence is not None or result not in _QUOTED
             lost += [] if assessed else [_unlocated(at, claim)]
-            row = _row(claim.claim_id, claim.claim_text, claim.verification_result, evidence, claim.judge_rationale)
+            told = (result, self._results[result])
+            row = _row(claim.claim_id, claim.claim_text, told, evidence, claim.judge_rationale)
             rows.append(row | {"severity": claim.severity, "assessed": assessed})
         stated = claims(answer, record.citations)
         untraced = _untraced(stated, [evidence for evidence in traced if evidence is not None])
-        soft = _figure_faults(verdict)
+        soft = _figure_faults(verdict, self._results)
         flags = [flag for flag, due in (("claim_unassessed", lost), ("figure_corrected", soft)) if due]
         if stated and Fraction(untraced, len(stated)) > Fraction(str(self._settings.untraced_share)):
             flags.append("extraction_incomplete")
@@ -182,12 +232,14 @@ class FactualAccuracy:
         assessed = [row for row in rows if row["assessed"]]
         verifiable = [row for row in assessed if row["score"] is not None]
         partial = len(assessed) < len(rows)
-        share = Fraction(len(verifiable), len(assessed)) if assessed else None
-        severity = _severity(verifiable)
+        apart = {name for name, score in self._settings.extra_scores().items() if score is None}
+        asked = [row for row in assessed if row["verification_result"] not in apart]
+        share = Fraction(len(verifiable), len(asked)) if asked else None
+        severity = _severity(verifiable, self._settings.moderate_from)
         flags = set(finding.flags)
         if share is not None and share < Fraction(str(self._settings.verifiable_floor)):
             flags.add("evidence_incomplete")
-        overall = law.mean(row["score"] for row in verifiable) if verifiable else None
+        overall = law.mean(self._results[row["verification_result"]] or 0 for row in verifiable) if verifiable else None
         return law.card(
             self,
             record,
@@ -213,9 +265,11 @@ class FactualAccuracy:
 # --- one claim ------------------------------------------------------------------------------------------------------
 
 
-def _row(claim_id: str, text: str, result: str, evidence: Evidence | None, why: str) -> dict[str, Any]:
-    """A claim as it stands on the card; score by the result, whatever the judge wrote."""
-    score = RESULTS[result]
+def _row(
+    claim_id: str, text: str, told: tuple[str, Fraction | None], evidence: Evidence | None, why: str
+) -> dict[str, Any]:
+    """A claim as it stands on the card: `told` is the result and what that scores, whatever the judge wrote."""
+    result, score = told
     return {
         "claim_id": claim_id,
         "claim_text": text,
@@ -261,7 +315,9 @@ def _traced(claim: str, answer: str) -> Evidence | None:
 # --- what a schema can't say ----------------------------------------------------------------------------------------
 
 
-def _claim_faults(verdict: AccuracyVerdict, traced: Sequence[Evidence | None]) -> list[str]:
+def _claim_faults(
+    verdict: AccuracyVerdict, traced: Sequence[Evidence | None], results: Mapping[str, Fraction | None]
+) -> list[str]:
     """Ids that stand twice, claims that aren't the text's, errors without a severity, nulls without a reason."""
     faults = []
     ids = Counter(claim.claim_id for claim in verdict.claim_verifications)
@@ -271,22 +327,23 @@ def _claim_faults(verdict: AccuracyVerdict, traced: Sequence[Evidence | None]) -
             faults.append(f"claim_id {claim.claim_id!r} stands {ids[claim.claim_id]} times @ {path}.claim_id")
         if traced[at] is None:
             faults.append(f"the text makes no such claim; got {claim.claim_text[:120]!r} @ {path}.claim_text")
-        if result in ("Contradicted", "Partially Supported") and claim.severity is None:
+        due = results[result]
+        if due is not None and due < 1 and claim.severity is None:
             faults.append(f"{result} needs Critical, Major or Minor @ {path}.severity")
-        if result == "Unverifiable" and not claim.judge_rationale.strip():
+        if due is None and not claim.judge_rationale.strip():
             faults.append(f"{result} says why in its rationale @ {path}.judge_rationale")
     return faults
 
 
-def _figure_faults(verdict: AccuracyVerdict) -> list[str]:
+def _figure_faults(verdict: AccuracyVerdict, results: Mapping[str, Fraction | None]) -> list[str]:
     """Scores that aren't their result's, a count and a mean that aren't the claims'."""
     faults = []
     for at, claim in enumerate(verdict.claim_verifications):
-        due = RESULTS[claim.verification_result]
+        due = results[claim.verification_result]
         if due != claim.score:
             want, told = ("null" if score is None else f"{float(score):g}" for score in (due, claim.score))
             faults.append(f"{claim.verification_result} is {want}; got {told} @ $.claim_verifications[{at}].score")
-    scored = [RESULTS[claim.verification_result] for claim in verdict.claim_verifications]
+    scored = [results[claim.verification_result] for claim in verdict.claim_verifications]
     verifiable = [score for score in scored if score is not None]
     if verdict.total_verifiable_claims != len(verifiable):
         counted = verdict.total_verifiable_claims
@@ -338,13 +395,13 @@ def _finding(
     )
 
 
-def _severity(verifiable: Sequence[Mapping[str, Any]]) -> str:
-    """The worst claim's severity; three or more minor errors and nothing worse are moderate."""
+def _severity(verifiable: Sequence[Mapping[str, Any]], moderate_from: int) -> str:
+    """The worst claim's severity; so many minor errors and nothing worse are moderate."""
     found = Counter(str(row["severity"]).lower() for row in verifiable if row["score"] < 1)
     for severity in ("critical", "major"):
         if found[severity]:
             return severity
-    if found["minor"] >= _FEW_MINOR:
+    if found["minor"] >= moderate_from:
         return "moderate"
     return "minor" if found["minor"] else "none"
 
@@ -400,4 +457,5 @@ def _cause(record: Record, verifiable: Sequence[Mapping[str, Any]], overall: Fra
 
 
 if __name__ == "__main__":
-    law.show(FactualAccuracy())
+    rubric = FactualAccuracy()
+    law.show(rubric, rubric.edition.prompt)

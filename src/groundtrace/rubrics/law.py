@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -65,7 +64,7 @@ Figure = Annotated[Decimal, BeforeValidator(_decimal), WithJsonSchema({"type": "
 # --- our own arithmetic ---------------------------------------------------------------------------------------------
 
 
-def mean(values: Iterable[float]) -> Fraction:
+def mean(values: Iterable[float | Fraction]) -> Fraction:
     """The exact mean of at least one value.
 
     >>> mean([4, 5, 4])
@@ -73,6 +72,17 @@ def mean(values: Iterable[float]) -> Fraction:
     """
     exact = [Fraction(value) for value in values]
     return sum(exact, Fraction(0)) / len(exact)
+
+
+def weighted(values: Mapping[str, float | None], weights: Mapping[str, Fraction]) -> Fraction:
+    """The exact mean of the values there are, each with its weight; one that is null takes its weight with it.
+
+    >>> weighted({"a": 5, "b": 2, "c": None}, {"a": Fraction(2), "b": Fraction(1), "c": Fraction(9)})
+    Fraction(4, 1)
+    """
+    there = {name: Fraction(value) for name, value in values.items() if value is not None}
+    total = sum((weights[name] for name in there), Fraction(0))
+    return sum((weights[name] * value for name, value in there.items()), Fraction(0)) / total
 
 
 def halves_up(value: Fraction, digits: int) -> float:
@@ -110,12 +120,7 @@ def nearest(text: str, places: Sequence[frozenset[str]]) -> int | None:
     return best if best is not None and wanted & places[best] else None
 
 
-# --- prompts and versions -------------------------------------------------------------------------------------------
-
-
-def prompt(name: str) -> str:
-    """The prompt file that stands beside a rubric's module."""
-    return resources.files("groundtrace.rubrics").joinpath(f"{name}.md").read_text(encoding="utf-8")
+# --- versions -----------------------------------------------------------------------------------------------------
 
 
 def digest(*parts: object) -> str:
@@ -129,10 +134,10 @@ def version(rules: int, prompt_text: str, schema: type[BaseModel], settings: Map
     return f"{rules}.{digest(rules, QUERY_COVER, prompt_text, schema.model_json_schema(), settings)}"
 
 
-def show(rubric: Rubric) -> None:
+def show(rubric: Rubric, prompt: str) -> None:
     """Print a rubric's prompt, schema and version: what `python -m groundtrace.rubrics.NAME` does."""
     schema = rubric.schema(frozenset()).model_json_schema()
-    print(prompt(rubric.name))  # noqa: T201 - printing is this function's purpose
+    print(prompt)  # noqa: T201 - printing is this function's purpose
     print("## JSON Schema of the reply\n")  # noqa: T201
     print(json.dumps(schema, indent=2, ensure_ascii=False))  # noqa: T201
     print(f"\n## Version\n\n{rubric.name} {rubric.version}, prompt {rubric.prompt_hash}")  # noqa: T201

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import create_model
@@ -22,7 +22,8 @@ from groundtrace.citations import abstention, claims
 from groundtrace.errors import InvalidVerdict
 from groundtrace.evidence import locate, paraphrases
 from groundtrace.model import Case, Claim, Evidence, Finding, Record, Review, Score, Scorecard
-from groundtrace.rubrics import law
+from groundtrace.rubrics import copies, law
+from groundtrace.rubrics.settings import FaithfulnessSettings, exact, weighted
 
 if TYPE_CHECKING:
     from groundtrace.model import Kind, RootCause
@@ -41,7 +42,6 @@ SEVERITIES = ("minor", "major", "critical")
 
 NOT_ASSESSED = "not assessed by this judge"
 
-_RULES = 1
 _UNRESOLVED_AT_MOST = 3
 _SOME_LENGTH = 3
 """Meaning words from which a sentence without a figure plainly states something."""
@@ -111,27 +111,27 @@ def _json_schema(unassessed: frozenset[str]) -> dict[str, Any]:
     return (_partial(unassessed) if unassessed else FaithfulnessVerdict).model_json_schema()
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """What a user can set; all of it is hashed into the version."""
-
-    review_below: float
-
-
 class RagFaithfulness:
     """How faithful an answer is to what was retrieved for it: claims, citations, abstention, conflicts, 1 to 5 each.
 
-    Under high risk an overall score below `review_below` sends the card to review and holds it.
+    Under high risk an overall score below `review_below` sends the card to review and holds it. What is not said is as
+    `copy` has it, a user's own rag_faithfulness.toml, or as the built-in does.
     """
 
     name = NAME
     kinds: tuple[Kind, ...] = ("answer",)
 
-    def __init__(self, *, review_below: float = 4.0) -> None:
-        self._settings = _Settings(review_below)
-        self._prompt = law.prompt(NAME)
-        self.prompt_hash = law.digest(self._prompt)
-        self.version = law.version(_RULES, self._prompt, FaithfulnessVerdict, asdict(self._settings))
+    def __init__(self, *, review_below: float | None = None, copy: Path | None = None) -> None:
+        said = {"review_below": review_below}
+        self.edition = copies.edition(FaithfulnessSettings, lambda _: FaithfulnessVerdict, copy, said)
+        self._settings = self.edition.settings
+        self._weights = exact(self._settings.weights)
+        self._mean = f"{weighted(self._settings.weights)}mean"
+        self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
+
+    def notes(self) -> tuple[str, ...]:
+        """What a run should say of a copy."""
+        return self.edition.notes()
 
     def schema(self, unassessed: frozenset[str]) -> type[FaithfulnessVerdict]:
         """The reply: four dimensions, their mean, the unsupported claims and the hallucination flags."""
@@ -140,7 +140,7 @@ class RagFaithfulness:
     def cases(self, record: Record, unassessed: frozenset[str]) -> Iterator[Case | Finding]:
         """One case; a rule decides where nothing was retrieved and the answer plainly abstains or plainly doesn't."""
         ended = law.lacking(record, ("query", "context", "answer"))
-        ruled = ended or (None if record.context else _nothing_retrieved(record))
+        ruled = ended or (None if record.context else _nothing_retrieved(record, self._weights))
         if ruled is not None:
             yield ruled
             return
@@ -161,7 +161,7 @@ class RagFaithfulness:
         unread = _unread(record)
         if unread:
             body["not_assessed"] = sorted(unread)
-        yield Case(NAME, self.version, record.id, "", self._prompt, body, _json_schema(unassessed))
+        yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, _json_schema(unassessed))
 
     def finding(self, record: Record, case: Case, verdict: FaithfulnessVerdict, unassessed: frozenset[str]) -> Finding:
         """The answer's finding; faults are unlocated evidence, null rules, and figures that aren't the mean."""
@@ -172,12 +172,12 @@ class RagFaithfulness:
         unsupported, unplaced = _unsupported(verdict, places)
         flagged, unreferred = _flagged(verdict, places)
         faults = _null_rules(record, scored, unassessed) + _bare(scored, evidence) + _claim_faults(record, verdict)
-        applicable = [dimension.score for dimension in scored.values() if dimension.score is not None]
-        exact = law.mean(applicable) if applicable else None
+        values = {name: dimension.score for name, dimension in scored.items()}
+        overall = law.weighted(values, self._weights) if any(values.values()) else None
         finding = _finding(
             case.slot,
-            {name: dimension.score for name, dimension in scored.items()},
-            exact,
+            values,
+            overall,
             {name: dimension.justification for name, dimension in scored.items()},
             evidence,
             unassessed=sorted(unassessed & set(DIMENSIONS)),
@@ -186,7 +186,7 @@ class RagFaithfulness:
             hallucination_flags=flagged,
             evidence_dropped=dropped + unplaced + unreferred,
         )
-        soft = _wrong_mean(verdict.overall_faithfulness_score, exact)
+        soft = _wrong_mean(verdict.overall_faithfulness_score, overall, self._mean)
         flags = (("evidence_unlocated", dropped), ("retrieval_empty", not record.context), ("figure_corrected", soft))
         told = (*_abstained(record), *(flag for flag, due in flags if due))
         finding = finding.model_copy(update={"flags": told})
@@ -205,7 +205,7 @@ class RagFaithfulness:
         if not applicable:
             nothing = law.unscored("nothing_assessed", "no dimension applies that this judge can assess")
             return law.unscored_card(self, record, (nothing,))
-        exact = law.mean(applicable)
+        overall = law.weighted(values, self._weights)
         partial = bool(unassessed)
         severity = finding.details["severity"]
         weak = [name for name, value in values.items() if value is not None and value <= 3]
@@ -213,15 +213,15 @@ class RagFaithfulness:
             self,
             record,
             findings,
-            scores=_scores(finding, exact, partial),
-            reviews=self._reviews(record, exact, severity),
+            scores=_scores(finding, overall, partial),
+            reviews=self._reviews(record, overall, severity),
             held="figure_corrected" in finding.flags,
             flags=finding.flags,
             partial=partial,
             root_cause=_cause(record, weak),
             details={
-                "overall_faithfulness_score": None if partial else law.halves_up(exact, 1),
-                "faithfulness_score": None if partial else law.halves_up((exact - 1) * 25, 1),
+                "overall_faithfulness_score": None if partial else law.halves_up(overall, 1),
+                "faithfulness_score": None if partial else law.halves_up((overall - 1) * 25, 1),
                 "severity": None if partial else severity,
                 "worst_unsupported": severity,
                 "justifications": finding.details["justifications"],
@@ -231,14 +231,14 @@ class RagFaithfulness:
             },
         )
 
-    def _reviews(self, record: Record, exact: Fraction, severity: str) -> list[Review]:
+    def _reviews(self, record: Record, overall: Fraction, severity: str) -> list[Review]:
         """Critical is looked at now, major is queued, minor only feeds the trend."""
         reviews = []
         if severity == "critical":
             reviews.append(Review(reason="critical_claim", priority="now", note="a critical claim has no support"))
         elif severity == "major":
             reviews.append(Review(reason="major_claim", note="a major claim has no support"))
-        if record.risk == "high" and exact < Fraction(str(self._settings.review_below)):
+        if record.risk == "high" and overall < Fraction(str(self._settings.review_below)):
             reviews.append(Review(reason="low_faithfulness", note=f"overall below {self._settings.review_below}"))
         return reviews
 
@@ -246,7 +246,7 @@ class RagFaithfulness:
 # --- rules that need no judge ---------------------------------------------------------------------------------------
 
 
-def _nothing_retrieved(record: Record) -> Finding | None:
+def _nothing_retrieved(record: Record, weights: Mapping[str, Fraction]) -> Finding | None:
     """What a retrieval that returned nothing decides by itself; None where it must be asked."""
     answer = record.answer or ""
     held_back = abstention(answer)
@@ -271,7 +271,7 @@ def _nothing_retrieved(record: Record) -> Finding | None:
     finding = _finding(
         "",
         every,
-        law.mean(values.values()),
+        law.weighted(every, weights),
         reasons,
         evidence,
         unassessed=[],
@@ -372,11 +372,11 @@ def _claim_faults(record: Record, verdict: FaithfulnessVerdict) -> list[str]:
     return faults
 
 
-def _wrong_mean(figure: Decimal, exact: Fraction | None) -> list[str]:
-    if exact is None or law.agrees(figure, exact):
+def _wrong_mean(figure: Decimal, overall: Fraction | None, mean: str) -> list[str]:
+    if overall is None or law.agrees(figure, overall):
         return []
-    right = law.halves_up(exact, 1)
-    return [f"the mean of the scored dimensions is {right}; got {figure} @ $.overall_faithfulness_score"]
+    right = law.halves_up(overall, 1)
+    return [f"the {mean} of the scored dimensions is {right}; got {figure} @ $.overall_faithfulness_score"]
 
 
 # --- what the verdict points at -------------------------------------------------------------------------------------
@@ -452,7 +452,7 @@ def _worst(unsupported: Sequence[Mapping[str, Any]]) -> str:
 def _finding(
     slot: str,
     values: Mapping[str, int | None],
-    exact: Fraction | None,
+    overall: Fraction | None,
     justifications: Mapping[str, str],
     evidence: Mapping[str, tuple[Evidence, ...]],
     **details: Any,
@@ -460,7 +460,7 @@ def _finding(
     """The finding of an answer: its dimensions, why, and where; further details by name."""
     return Finding(
         slot=slot,
-        value=None if exact is None else law.halves_up(exact, 1),
+        value=None if overall is None else law.halves_up(overall, 1),
         rationale=justifications["claim_support"],
         evidence=tuple(dict.fromkeys(e for found in evidence.values() for e in found)),
         details={
@@ -472,12 +472,12 @@ def _finding(
     )
 
 
-def _scores(finding: Finding, exact: Fraction, partial: bool) -> list[Score]:  # noqa: FBT001 - one caller, beside it
+def _scores(finding: Finding, exact_mean: Fraction, partial: bool) -> list[Score]:  # noqa: FBT001 - one caller, beside it
     """The headline or, on a partial card, the mean of what was assessed; then each dimension."""
     values, reasons = finding.details["dimensions"], finding.details["justifications"]
     unassessed = finding.details["unassessed"]
     scored = [name for name, value in values.items() if value is not None]
-    overall = law.halves_up(exact, 1)
+    overall = law.halves_up(exact_mean, 1)
     if partial:
         told = f"mean of {len(scored)} of {len(DIMENSIONS)} dimensions: {', '.join(DIMENSIONS[n] for n in scored)}"
         scores = [Score(name=f"{NAME}.assessed", value=overall, low=1, high=5, rationale=told)]
@@ -510,4 +510,5 @@ def _cause(record: Record, weak: Sequence[str]) -> RootCause | None:
 
 
 if __name__ == "__main__":
-    law.show(RagFaithfulness())
+    rubric = RagFaithfulness()
+    law.show(rubric, rubric.edition.prompt)

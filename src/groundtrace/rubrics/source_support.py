@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from groundtrace import lexical
@@ -16,15 +17,18 @@ from groundtrace.citations import claims
 from groundtrace.errors import InvalidVerdict
 from groundtrace.evidence import carries, check_rationale, locate, paraphrases
 from groundtrace.model import Case, Claim, Evidence, Finding, Passage, Record, Review, Scorecard
-from groundtrace.rubrics import law, totals
-from groundtrace.rubrics.totals import LEVELS, NAME, SUPPORTED
+from groundtrace.rubrics import copies, law, totals
+from groundtrace.rubrics.settings import SupportSettings
+from groundtrace.rubrics.totals import LEVELS, NAME
 
 if TYPE_CHECKING:
     from groundtrace.model import Kind
 
-_RULES = 1
 _CITES, _MEETS = ">", "~"
 """What a slot says between claim and passage: c1>p3, claim 1 cites p3; c1~p3, it is only held against it."""
+
+_IMPLIED = 4
+"""The level at which a claim follows from what is said by one step."""
 
 _SCALE = " ".join(LEVELS.values())
 _METADATA_SHOWN = ("title", "date", "author", "authority", "publisher", "source", "url", "section")
@@ -43,19 +47,6 @@ class SupportVerdict(law.Verdict):
     confidence: law.Share
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """What a user can set; all of it is hashed into the version."""
-
-    pairs: Literal["auto", "cited", "all"]
-    candidates: int
-    review_below: int
-    review_confidence: float
-    most_pairs: int
-    uncited_cover: float
-    constants: tuple[float, ...]
-
-
 class SourceSupport:
     """How directly each passage backs the claim that cites it, 1 to 5.
 
@@ -63,7 +54,8 @@ class SourceSupport:
     claim to its `candidates` best passages by overlap; "cited" leaves uncited claims out; "all" takes them in.
     A pair below `review_below` sends the card to review; under high risk, a score <= 3 or a confidence below
     `review_confidence` does, and holds it. Of an answer with more than `most_pairs` pairs the rest is counted, not
-    asked, and the card is partial.
+    asked, and the card is partial. What is not said is as `copy` has it, a user's own source_support.toml, or as the
+    built-in does.
     """
 
     name = NAME
@@ -72,25 +64,28 @@ class SourceSupport:
     def __init__(
         self,
         *,
-        pairs: Literal["auto", "cited", "all"] = "auto",
-        candidates: int = 3,
-        review_below: int = 3,
-        review_confidence: float = 0.7,
-        most_pairs: int = 300,
+        pairs: Literal["auto", "cited", "all"] | None = None,
+        candidates: int | None = None,
+        review_below: int | None = None,
+        review_confidence: float | None = None,
+        most_pairs: int | None = None,
+        copy: Path | None = None,
     ) -> None:
-        self._settings = _Settings(
-            pairs,
-            candidates,
-            review_below,
-            review_confidence,
-            most_pairs,
-            uncited_cover=0.35,
-            constants=(SUPPORTED, totals.BACKED),
-        )
-        self._prompt = law.prompt(NAME)
+        said = {
+            "pairs": pairs,
+            "candidates": candidates,
+            "review_below": review_below,
+            "review_confidence": review_confidence,
+            "most_pairs": most_pairs,
+        }
+        self.edition = copies.edition(SupportSettings, lambda _: SupportVerdict, copy, said)
+        self._settings = self.edition.settings
         self._json_schema = SupportVerdict.model_json_schema()
-        self.prompt_hash = law.digest(self._prompt)
-        self.version = law.version(_RULES, self._prompt, SupportVerdict, asdict(self._settings))
+        self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
+
+    def notes(self) -> tuple[str, ...]:
+        """What a run should say of a copy."""
+        return self.edition.notes()
 
     def schema(self, unassessed: frozenset[str]) -> type[SupportVerdict]:  # noqa: ARG002 - one field, nothing to leave out
         """The reply: score, level, rationale, evidence, what is missing, confidence."""
@@ -145,7 +140,7 @@ class SourceSupport:
         metadata = _metadata(passage)
         if metadata:
             body["metadata"] = metadata
-        return Case(NAME, self.version, record.id, pair.slot, self._prompt, body, self._json_schema)
+        return Case(NAME, self.version, record.id, pair.slot, self.edition.prompt, body, self._json_schema)
 
     def finding(
         self,
@@ -171,7 +166,8 @@ class SourceSupport:
         faults += [f"{fault} @ $.rationale" for fault in rationale.faults]
         precise = evidence is not None and evidence.found and carries(pair.claim, _span(text, evidence))
         flags = ["rationale_unverified"] if rationale.doubts else []
-        if _misleads(verdict.score, pair.claim, evidence, text, precise=precise):
+        high = verdict.score >= self._settings.supported
+        if high and not precise and _misleads(verdict.score, pair.claim, evidence, text):
             flags.append("misleading_citation")
         finding = _decided(pair, verdict, evidence, precise=precise, flags=flags, doubts=rationale.doubts)
         if verdict.support_level != finding.label:
@@ -192,20 +188,21 @@ class SourceSupport:
             return card.model_copy(update={"details": card.details | counts})
         best = totals.best_of_claims(scored)
         bare = self._unbacked(record, [claim for claim in stated if not claim.citations], best)
-        flags = totals.flags_of(findings, best, bare)
+        supported = self._settings.supported
+        flags = totals.flags_of(findings, best, bare, supported=supported)
         partial = "partly_unscored" in flags
         return law.card(
             self,
             record,
             findings,
-            scores=totals.scores_of(scored, best, stated, partial=partial),
+            scores=totals.scores_of(scored, best, stated, partial=partial, supported=supported),
             reviews=self._reviews(record, scored, flags),
             held=any("figure_corrected" in f.flags for f in findings),
             flags=flags,
             partial=partial,
-            root_cause=totals.cause_of(record, scored, best, flags),
+            root_cause=totals.cause_of(record, scored, best, flags, supported=supported, backed=self._settings.backed),
             refer=("rag_faithfulness",) if "red_flag" in flags else (),
-            details=totals.aggregates_of(scored, best, stated)
+            details=totals.aggregates_of(scored, best, stated, supported=supported)
             | {"claims_uncited_unbacked": [claim.id for claim in bare], "pairs_total": len(findings)},
         )
 
@@ -370,12 +367,13 @@ def _worked_out(claim: str, span: str) -> bool:
     return bool(missing) and all(lexical.derivable(number, given) for number in missing)
 
 
-def _misleads(score: int, claim: str, evidence: Evidence | None, text: str, *, precise: bool) -> bool:
+def _misleads(score: int, claim: str, evidence: Evidence | None, text: str) -> bool:
     """Whether a high score rests on a span without the claim's facts; figures worked out at level 4 are exempt."""
-    if score < SUPPORTED or precise or evidence is None or not evidence.found:
+    if evidence is None or not evidence.found:
         return False
-    return not (score == SUPPORTED and _worked_out(claim, _span(text, evidence)))
+    return not (score == _IMPLIED and _worked_out(claim, _span(text, evidence)))
 
 
 if __name__ == "__main__":
-    law.show(SourceSupport())
+    rubric = SourceSupport()
+    law.show(rubric, rubric.edition.prompt)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import create_model
@@ -19,7 +19,8 @@ from groundtrace.errors import InvalidVerdict
 from groundtrace.evidence import locate, paraphrases
 from groundtrace.lexical import content_words
 from groundtrace.model import Case, Evidence, Finding, Record, Review, Score, Scorecard
-from groundtrace.rubrics import law
+from groundtrace.rubrics import copies, law
+from groundtrace.rubrics.settings import SummarySettings, exact, weighted
 from groundtrace.text import fold, sentences
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ RATINGS = (
 )
 KEY_FACT_STATES = ("present", "partial", "missing")
 
-_RULES = 1
 _VIOLATING = tuple(name for name in DIMENSIONS if name not in ITEMS)
 _QUOTE = re.compile(
     r"\"([^\"]{2,})\"|“([^”]{2,})”|„([^“”]{2,})[“”]|«([^»]{2,})»|‘([^’]{2,})’|(?<!\w)'(.{2,600}?)'(?!\w)|`([^`]{2,})`"
@@ -144,32 +144,40 @@ def _json_schema(unassessed: frozenset[str], *, key_facts: bool) -> dict[str, An
     return made
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """What a user can set; all of it is hashed into the version."""
-
-    review_below: float
-    review_below_high_risk: float
-    derived: bool
-
-
 class SummaryGroundedness:
     """How a summary keeps to its source: consistency, omission, insertion, entities, causality, 1 to 5 each.
 
     Below `review_below` a card goes to review, under high risk below `review_below_high_risk`. `derived` also
     publishes the rates the five scores imply (omission_rate, insertion_rate, source_fidelity, claim_support_ratio).
+    What is not said is as `copy` has it, a user's own summary_groundedness.toml, or as the built-in does.
     """
 
     name = NAME
     kinds: tuple[Kind, ...] = ("summary",)
 
     def __init__(
-        self, *, review_below: float = 3.0, review_below_high_risk: float = 3.5, derived: bool = False
+        self,
+        *,
+        review_below: float | None = None,
+        review_below_high_risk: float | None = None,
+        derived: bool | None = None,
+        copy: Path | None = None,
     ) -> None:
-        self._settings = _Settings(review_below, review_below_high_risk, derived)
-        self._prompt = law.prompt(NAME)
-        self.prompt_hash = law.digest(self._prompt)
-        self.version = law.version(_RULES, self._prompt, SummaryVerdict, asdict(self._settings))
+        said = {"review_below": review_below, "review_below_high_risk": review_below_high_risk, "derived": derived}
+        self.edition = copies.edition(SummarySettings, lambda _: SummaryVerdict, copy, said)
+        self._settings = self.edition.settings
+        self._weights, self._ratings = exact(self._settings.weights), self._settings.bounds()
+        self._mean = f"{weighted(self._settings.weights)}mean"
+        self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
+
+    def notes(self) -> tuple[str, ...]:
+        """What a run should say of a copy."""
+        return self.edition.notes()
+
+    def _overall(self, rows: Mapping[str, Mapping[str, Any]]) -> Fraction | None:
+        """The mean of the dimensions that have a score, by their weights."""
+        values = {name: row["score"] for name, row in rows.items()}
+        return law.weighted(values, self._weights) if any(values.values()) else None
 
     def schema(self, unassessed: frozenset[str]) -> type[SummaryVerdict]:
         """The reply: five dimensions, their mean and rating, what alone would sink the summary."""
@@ -192,7 +200,7 @@ class SummaryGroundedness:
         if record.key_facts:
             body["key_facts"] = list(record.key_facts)
         schema = _json_schema(unassessed, key_facts=bool(record.key_facts))
-        yield Case(NAME, self.version, record.id, "", self._prompt, body, schema)
+        yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, schema)
 
     def finding(
         self,
@@ -214,11 +222,12 @@ class SummaryGroundedness:
             faults += _dimension_faults(name, dimension, rows[name], unassessed)
         facts, fact_faults = _key_facts(record, verdict)
         faults += fact_faults
-        soft = _figure_faults(verdict, rows, partial=bool(unassessed & set(DIMENSIONS)))
-        scored = [row["score"] for row in rows.values() if row["score"] is not None]
+        overall = self._overall(rows)
+        due = None if overall is None or unassessed & set(DIMENSIONS) else rating(overall, self._ratings)
+        soft = _figure_faults(verdict, overall, due, self._mean)
         finding = Finding(
             slot=case.slot,
-            value=law.halves_up(law.mean(scored), 2) if scored else None,
+            value=None if overall is None else law.halves_up(overall, 2),
             rationale=verdict.evaluation_notes or rows["factual_consistency"]["explanation"],
             evidence=tuple(dict.fromkeys(Evidence(**e) for row in rows.values() for e in row["evidence"])),
             flags=(("figure_corrected",) if soft else ()) + (("evidence_unlocated",) if dropped else ()),
@@ -243,42 +252,42 @@ class SummaryGroundedness:
             error = finding.details.get("error")
             return card.model_copy(update={"details": card.details | {"error": error}}) if error else card
         rows: Mapping[str, Mapping[str, Any]] = finding.details["dimensions"]
-        scored = [row["score"] for row in rows.values() if row["score"] is not None]
-        if not scored:
+        overall = self._overall(rows)
+        if overall is None:
             nothing = law.unscored("nothing_assessed", "no dimension that this judge can assess")
             return law.unscored_card(self, record, (nothing,))
-        exact = law.mean(scored)
+        label = rating(overall, self._ratings)
         partial = bool(finding.details["unassessed"])
         failures = finding.details["critical_failures"]
         return law.card(
             self,
             record,
             findings,
-            scores=_scores(finding, exact, partial=partial)
+            scores=_scores(finding, overall, None if partial else label)
             + (self._rates(record, rows) if self._settings.derived else []),
-            reviews=self._reviews(record, exact, failures),
+            reviews=self._reviews(record, overall, failures),
             held="figure_corrected" in finding.flags,
             flags={*finding.flags, *(("critical_failure",) if failures else ())},
             partial=partial,
             root_cause=_cause(rows),
             details={
-                "overall_faithfulness_score": None if partial else law.halves_up(exact, 2),
-                "overall_rating": None if partial else rating(exact),
+                "overall_faithfulness_score": None if partial else law.halves_up(overall, 2),
+                "overall_rating": None if partial else label,
                 "critical_failures": failures,
                 "key_facts": finding.details["key_facts"],
                 "evaluation_notes": finding.details["evaluation_notes"],
-                "dimensions_scored": len(scored),
+                "dimensions_scored": sum(row["score"] is not None for row in rows.values()),
             },
         )
 
-    def _reviews(self, record: Record, exact: Fraction, failures: Sequence[str]) -> list[Review]:
+    def _reviews(self, record: Record, overall: Fraction, failures: Sequence[str]) -> list[Review]:
         """What sinks a summary is looked at now; below the bound it is queued."""
         reviews = []
         if failures:
             reviews.append(Review(reason="critical_failure", priority="now", note="; ".join(failures)[:500]))
         high = record.risk == "high"
         bound = self._settings.review_below_high_risk if high else self._settings.review_below
-        if exact < Fraction(str(bound)):
+        if overall < Fraction(str(bound)):
             reviews.append(Review(reason="low_groundedness", note=f"overall below {bound}"))
         return reviews
 
@@ -373,17 +382,15 @@ def _dimension_faults(name: str, dimension: Any, row: Mapping[str, Any], unasses
     return []
 
 
-def _figure_faults(verdict: SummaryVerdict, rows: Mapping[str, Mapping[str, Any]], *, partial: bool) -> list[str]:
-    """A mean that isn't the scores', a rating that isn't the mean's; a partial reply has no rating."""
-    scored = [row["score"] for row in rows.values() if row["score"] is not None]
-    if not scored:
+def _figure_faults(verdict: SummaryVerdict, overall: Fraction | None, due: str | None, mean: str) -> list[str]:
+    """A mean that isn't the scores', a rating that isn't the mean's; `due` is None where a reply has no rating."""
+    if overall is None:
         return []
-    exact, told, faults = law.mean(scored), verdict.overall_faithfulness_score, []
-    mean = law.halves_up(exact, 2)
-    if not law.agrees(told, exact):
-        faults.append(f"the mean of the dimensions is {mean}; got {told} @ $.overall_faithfulness_score")
-    if not partial and verdict.overall_rating != rating(exact):
-        faults.append(f"a mean of {mean} is {rating(exact)!r}; got {verdict.overall_rating!r} @ $.overall_rating")
+    told, faults, right = verdict.overall_faithfulness_score, [], law.halves_up(overall, 2)
+    if not law.agrees(told, overall):
+        faults.append(f"the {mean} of the dimensions is {right}; got {told} @ $.overall_faithfulness_score")
+    if due is not None and verdict.overall_rating != due:
+        faults.append(f"a {mean} of {right} is {due!r}; got {verdict.overall_rating!r} @ $.overall_rating")
     return faults
 
 
@@ -399,25 +406,24 @@ def _key_facts(record: Record, verdict: SummaryVerdict) -> tuple[list[dict[str, 
 # --- scores ---------------------------------------------------------------------------------------------------------
 
 
-def rating(exact: Fraction) -> str:
-    """The rating of a mean.
+def rating(mean: Fraction, bounds: Sequence[tuple[Fraction, str]] = RATINGS) -> str:
+    """The rating of a mean; `bounds` are the lowest mean of each, best first.
 
     >>> rating(Fraction(7, 2)), rating(Fraction(149, 100))
     ('Good', 'Unacceptable')
     """
-    return next(label for bound, label in RATINGS if exact >= bound)
+    return next(label for bound, label in bounds if mean >= bound)
 
 
-def _scores(finding: Finding, exact: Fraction, *, partial: bool) -> list[Score]:
-    """The headline or, on a partial card, the mean of what was assessed; then each dimension."""
+def _scores(finding: Finding, mean: Fraction, label: str | None) -> list[Score]:
+    """The headline or, on a partial card, which has no label, the mean of what was assessed; then each dimension."""
     rows, unassessed = finding.details["dimensions"], finding.details["unassessed"]
-    overall = law.halves_up(exact, 2)
-    if partial:
+    overall = law.halves_up(mean, 2)
+    if label is None:
         assessed = [DIMENSIONS[name] for name, row in rows.items() if row["score"] is not None]
         told = f"mean of {len(assessed)} of {len(DIMENSIONS)} dimensions: {', '.join(assessed)}"
         scores = [Score(name=f"{NAME}.assessed", value=overall, low=1, high=5, rationale=told)]
     else:
-        label = rating(exact)
         scores = [Score(name=NAME, value=overall, low=1, high=5, label=label, rationale=finding.rationale)]
     for name, published in DIMENSIONS.items():
         row = rows[name]
@@ -455,4 +461,5 @@ def _cause(rows: Mapping[str, Mapping[str, Any]]) -> RootCause | None:
 
 
 if __name__ == "__main__":
-    law.show(SummaryGroundedness())
+    rubric = SummaryGroundedness()
+    law.show(rubric, rubric.edition.prompt)

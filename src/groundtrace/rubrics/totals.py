@@ -21,11 +21,6 @@ LEVELS = {
     2: "Weakly Related",
     1: "No Support / Contradicts",
 }
-SUPPORTED = 4
-"""The lowest score that counts as support."""
-
-BACKED = 0.5
-"""Lexical support from which a claim counts as standing in the context, for the root cause alone."""
 
 
 def best_of_claims(scored: Iterable[Finding]) -> dict[str, float]:
@@ -37,15 +32,17 @@ def best_of_claims(scored: Iterable[Finding]) -> dict[str, float]:
     return best
 
 
-def flags_of(findings: Sequence[Finding], best: Mapping[str, float], bare: Sequence[Claim]) -> set[str]:
-    """What the findings were flagged with, and what the card as a whole shows."""
+def flags_of(
+    findings: Sequence[Finding], best: Mapping[str, float], bare: Sequence[Claim], *, supported: int
+) -> set[str]:
+    """What the findings were flagged with, and what the card as a whole shows; `supported` is the lowest support."""
     flags = {flag for finding in findings for flag in finding.flags}
     if any(finding.status == "unscored" for finding in findings):
         flags.add("partly_unscored")
     if any(claim.id not in best for claim in bare):
         flags.add("uncited_unbacked")
     lonely = any(
-        value <= 2 and len(best) > 1 and law.mean(v for other, v in best.items() if other != claim) >= SUPPORTED
+        value <= 2 and len(best) > 1 and law.mean(v for other, v in best.items() if other != claim) >= supported
         for claim, value in best.items()
     )
     if lonely or bare:
@@ -54,15 +51,20 @@ def flags_of(findings: Sequence[Finding], best: Mapping[str, float], bare: Seque
 
 
 def scores_of(
-    scored: Sequence[Finding], best: Mapping[str, float], stated: Sequence[Claim], *, partial: bool
+    scored: Sequence[Finding],
+    best: Mapping[str, float],
+    stated: Sequence[Claim],
+    *,
+    partial: bool,
+    supported: int,
 ) -> list[Score]:
     """Mean and minimum over claims, citation precision over cited pairs; where a pair is missing, what was assessed."""
     exact, lowest = law.mean(best.values()), min(best.values())
     weakest = min(scored, key=lambda f: (best[f.details["claim_id"]], f.slot))
     cited = [finding for finding in scored if finding.details["cited"]]
-    precise = sum((f.value or 0) >= SUPPORTED and f.details["precise"] for f in cited)
+    precise = sum((f.value or 0) >= supported and f.details["precise"] for f in cited)
     unknown = "not_assessed" if partial else None
-    told = _told(best, stated)
+    told = _told(best, stated, supported)
     return [
         Score(
             name=f"{NAME}.assessed" if partial else NAME,
@@ -93,12 +95,14 @@ def scores_of(
     ]
 
 
-def aggregates_of(scored: Sequence[Finding], best: Mapping[str, float], stated: Sequence[Claim]) -> dict[str, Any]:
+def aggregates_of(
+    scored: Sequence[Finding], best: Mapping[str, float], stated: Sequence[Claim], *, supported: int
+) -> dict[str, Any]:
     """Per claim, per source and per answer: mean, minimum and the share that is supported."""
     return {
         "claims": [_claim_row(claim, best) for claim in stated],
-        "sources": _sources(scored),
-        **_spread(list(best.values())),
+        "sources": _sources(scored, supported),
+        **_spread(list(best.values()), supported),
         "claims_total": len(stated),
         "claims_scored": len(best),
         "claims_uncited": sum(not claim.citations for claim in stated),
@@ -106,16 +110,16 @@ def aggregates_of(scored: Sequence[Finding], best: Mapping[str, float], stated: 
     }
 
 
-def _spread(values: Sequence[float]) -> dict[str, float]:
+def _spread(values: Sequence[float], supported: int) -> dict[str, float]:
     return {
         "mean": law.halves_up(law.mean(values), 4),
         "minimum": min(values),
-        "share_supported": law.halves_up(law.mean([value >= SUPPORTED for value in values]), 4),
+        "share_supported": law.halves_up(law.mean([value >= supported for value in values]), 4),
     }
 
 
-def _told(best: Mapping[str, float], stated: Sequence[Claim]) -> str:
-    backed = sum(value >= SUPPORTED for value in best.values())
+def _told(best: Mapping[str, float], stated: Sequence[Claim], supported: int) -> str:
+    backed = sum(value >= supported for value in best.values())
     left = len(stated) - len(best)
     return f"{backed} of {len(best)} claims supported" + (f"; {left} uncited or unscored, not counted" if left else "")
 
@@ -131,29 +135,37 @@ def _claim_row(claim: Claim, best: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _sources(scored: Iterable[Finding]) -> dict[str, dict[str, float]]:
+def _sources(scored: Iterable[Finding], supported: int) -> dict[str, dict[str, float]]:
     """Per source: how many pairs, their mean, the lowest, the share that is supported."""
     by_source: dict[str, list[float]] = {}
     for finding in scored:
         if finding.details["source_id"] is not None:
             by_source.setdefault(finding.details["source_id"], []).append(finding.value or 0)
-    return {source: {"pairs": len(values), **_spread(values)} for source, values in by_source.items()}
+    return {source: {"pairs": len(values), **_spread(values, supported)} for source, values in by_source.items()}
 
 
-def cause_of(record: Record, scored: Sequence[Finding], best: Mapping[str, float], flags: set[str]) -> RootCause | None:
-    """Why the card falls short; None where it doesn't."""
-    weak = [finding for finding in scored if best[finding.details["claim_id"]] < SUPPORTED]
+def cause_of(
+    record: Record,
+    scored: Sequence[Finding],
+    best: Mapping[str, float],
+    flags: set[str],
+    *,
+    supported: int,
+    backed: float,
+) -> RootCause | None:
+    """Why the card falls short; None where it doesn't. A claim covered from `backed` on stands in a passage."""
+    weak = [finding for finding in scored if best[finding.details["claim_id"]] < supported]
     if not weak and not flags & {"red_flag", "misleading_citation"}:
         return None
     if not weak:
         return law.root_cause(record, citation="misleading_citation" in flags)
-    return law.root_cause(record, citation=all(_stands_elsewhere(record, finding, scored) for finding in weak))
+    return law.root_cause(record, citation=all(_stands_elsewhere(record, finding, scored, backed) for finding in weak))
 
 
-def _stands_elsewhere(record: Record, weak: Finding, scored: Sequence[Finding]) -> bool:
+def _stands_elsewhere(record: Record, weak: Finding, scored: Sequence[Finding], backed: float) -> bool:
     """Whether a claim stands in a passage other than those it cites."""
     claim = weak.details["claim_id"]
     cited = {finding.details["source_id"] for finding in scored if finding.details["claim_id"] == claim}
     others = [passage.text for passage in record.context if passage.id not in cited]
     held = lexical.compare(weak.details["claim"], lexical.Passages(others)) if others else None
-    return bool(weak.details["cited"] and held and held.score >= BACKED)
+    return bool(weak.details["cited"] and held and held.score >= backed)

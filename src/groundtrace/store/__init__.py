@@ -17,12 +17,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from sqlalchemy import bindparam, delete, func, insert, select, true, update
+from sqlalchemy import bindparam, delete, exists, false, func, insert, or_, select, true, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects import sqlite as lite
 
 from groundtrace.model import Record
-from groundtrace.store import rows, textless
+from groundtrace.store import rows, tables, textless
 from groundtrace.store.address import address_of
 from groundtrace.store.database import Database
 from groundtrace.store.leases import Leases, dead, owner
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Insert, Table
 
-    from groundtrace.model import Attempt, Intent, Receipt, Reply, Run, RunState, Scorecard
+    from groundtrace.model import Attempt, Intent, Label, Receipt, Reply, Run, RunState, Scorecard
 
 __all__ = ["Store", "open_store", "owner"]
 
@@ -65,7 +65,13 @@ _RENEW_CARD = (
         cards.c.content_hash == bindparam("hash"),
         cards.c.basis == bindparam("from_basis"),
     )
-    .values(body=bindparam("new_body"), time=bindparam("at"), run=bindparam("in_run"))
+    .values(
+        body=bindparam("new_body"),
+        time=bindparam("at"),
+        run=bindparam("in_run"),
+        waits=bindparam("now_waits"),
+        unit=bindparam("now_unit"),
+    )
 )
 _WAITING = select(outbox.c.content_hash).where(
     outbox.c.sink == bindparam("sink"), outbox.c.feedback_id == bindparam("feedback_id")
@@ -146,6 +152,16 @@ class Store:
         with self._database.writing() as connection:
             connection.execute(_adding(replies), row)
 
+    def spent(self, since: str) -> float | None:
+        """What the replies kept since then (ISO time, UTC) cost in US dollars; None if the price of one is unknown."""
+        came = or_(replies.c.fault.is_(None), replies.c.input.is_not(None), replies.c.cost.is_not(None))
+        charged = select(func.sum(replies.c.cost), func.count(), func.count(replies.c.cost)).where(
+            replies.c.time >= since, replies.c.cached == false(), came
+        )
+        with self._database.reading() as connection:
+            total, told, priced = connection.execute(charged).one()
+        return float(total or 0.0) if told == priced else None
+
     def attempts(self, card_id: str) -> tuple[Attempt, ...]:
         """Every reply that was kept for a card, in the order they came."""
         with self._database.reading() as connection:
@@ -178,9 +194,16 @@ class Store:
         row = rows.card_row(card, keep_text=self._keep_text) | self._made(card.batch_id)
         same = {"of": row["id"], "hash": row["content_hash"], "from_basis": row["basis"]}
         same |= {"new_body": row["body"], "at": row["time"], "in_run": row["run"]}
+        same |= {"now_waits": row["waits"], "now_unit": row["unit"]}
         with self._database.writing() as connection:
             if connection.execute(_RENEW_CARD, same).rowcount == 0:
                 connection.execute(_adding(cards), row)
+
+    def card_ids(self, start: str, most: int = 10) -> tuple[str, ...]:
+        """The ids of cards that start so, a few at most."""
+        asked = select(cards.c.id).distinct().where(cards.c.id.startswith(start, autoescape=True)).limit(most)
+        with self._database.reading() as connection:
+            return tuple(connection.execute(asked).scalars())
 
     def settled(self, card_id: str, basis: str) -> Scorecard | None:
         """The newest version of a card, if it was made from this very basis and has its texts."""
@@ -196,6 +219,50 @@ class Store:
         with self._database.reading() as connection:
             told = connection.execute(_HISTORY, {"id": card_id}).scalars().all()
         return tuple(map(rows.card_of, told))
+
+    # --- what people must see and said --------------------------------------------------------------------------
+
+    def waiting(self, rubric: str | None = None, limit: int | None = None) -> Iterable[Scorecard]:
+        """The cards a person must see and nobody decided, by their newest version; of one rubric if it is named.
+
+        What is looked at now comes first, then the card with the lowest score on its own range, then the oldest.
+        """
+        newer = cards.alias()
+        asked = (
+            select(cards.c.body)
+            .where(cards.c.waits != "")
+            .where(~exists().where(newer.c.id == cards.c.id, newer.c.seq > cards.c.seq))
+            .order_by(cards.c.waits != "now", cards.c.unit.nulls_last(), cards.c.seq)
+            .limit(limit)
+        )
+        if rubric is not None:
+            asked = asked.where(cards.c.rubric == rubric)
+        with self._database.reading() as connection:
+            return tuple(map(rows.card_of, connection.execute(asked).scalars()))
+
+    def keep_labels(self, labels: Iterable[Label], *, instead_of: tuple[str, str] | None = None) -> None:
+        """Keep what a person said of scores; what the same person said of the same score before is over.
+
+        With a card's id and a person in `instead_of`, all that person said of the card before is over.
+        """
+        told = [rows.label_row(label, keep_text=self._keep_text) | self._made() for label in labels]
+        with self._database.writing() as connection:
+            if instead_of is not None:
+                said = tables.labels.c
+                connection.execute(
+                    delete(tables.labels).where(said.card_id == instead_of[0], said.who == instead_of[1])
+                )
+            for row in told:
+                connection.execute(self._replacing(tables.labels), row)
+
+    def labels(self, rubric: str | None = None) -> tuple[Label, ...]:
+        """What people said of scores, by card, score and person; of one rubric's if it is named."""
+        asked = select(tables.labels)
+        if rubric is not None:
+            asked = asked.where(tables.labels.c.rubric == rubric)
+        with self._database.reading() as connection:
+            told = [rows.label_of(row) for row in connection.execute(asked)]
+        return tuple(sorted(told, key=lambda label: (label.card_id, label.score, label.who)))
 
     # --- what was written ---------------------------------------------------------------------------------------
 

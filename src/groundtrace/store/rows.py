@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from groundtrace.errors import PlanError
-from groundtrace.model import NAMESPACE, Attempt, Intent, Receipt, Reply, Run, Scorecard, Usage, dump, load
+from groundtrace.model import NAMESPACE, Attempt, Intent, Label, Receipt, Reply, Run, Scorecard, Usage, dump, load
 from groundtrace.store.textless import masked, textless
 from groundtrace.store.trouble import ANEW
 
@@ -121,12 +121,29 @@ def card_row(card: Scorecard, *, keep_text: bool) -> dict[str, Any]:
         "content_hash": card.content_hash,
         "basis": card.basis,
         "body": body(card if keep_text else textless(card)),
-    }
+    } | waiting(card)
+
+
+def waiting(card: Scorecard) -> dict[str, Any]:
+    """Whether and where a card waits for a person."""
+    return {"waits": card.waits or "", "unit": card.weakest and card.weakest.unit}
 
 
 def card_of(text: str) -> Scorecard:
     """The card as it was kept."""
     return value(Scorecard, text)
+
+
+def label_row(label: Label, *, keep_text: bool) -> dict[str, Any]:
+    """What a person said of a score, keyed so that it replaces what the same person said before."""
+    told = label.model_dump(exclude={"when", "why"})
+    return told | {"rubric": label.rubric, "decided": label.when, "why": label.why if keep_text else ""}
+
+
+def label_of(row: Row[*tuple[Any, ...]]) -> Label:
+    """What a person said of a score."""
+    told = {name: getattr(row, name) for name in Label.model_fields if name != "when"}
+    return Label(**told, when=row.decided)
 
 
 def intent_of(row: Row[*tuple[Any, ...]]) -> Intent:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import create_engine, insert, inspect, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from groundtrace.errors import PlanError
-from groundtrace.store.tables import meta, metadata
+from groundtrace.store.tables import meta, metadata, said
 from groundtrace.store.trouble import ANEW, trouble
 
 if TYPE_CHECKING:
@@ -24,10 +25,46 @@ if TYPE_CHECKING:
 
 Step: TypeAlias = "Callable[[Connection], None]"
 
-VERSION = 1
+VERSION = 2
 """The tables as `tables.py` has them."""
 
-STEPS: Mapping[int, Step] = MappingProxyType({})
+
+def _reviews(connection: Connection) -> None:
+    """People's labels, and the cards that wait for a person found without reading every card."""
+    for line in (
+        "ALTER TABLE groundtrace_cards ADD COLUMN waits TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE groundtrace_cards ADD COLUMN unit FLOAT",
+        (
+            "CREATE TABLE groundtrace_labels (card_id TEXT NOT NULL, score TEXT NOT NULL, who TEXT NOT NULL, "
+            "rubric TEXT NOT NULL, value FLOAT, label TEXT, decided TEXT NOT NULL, why TEXT NOT NULL, "
+            "weight FLOAT NOT NULL, time TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (card_id, score, who))"
+        ),
+        "CREATE INDEX groundtrace_cards_waiting ON groundtrace_cards (waits, unit, seq) WHERE waits != ''",
+    ):
+        connection.execute(text(line))
+    asked = text("SELECT seq, body FROM groundtrace_cards WHERE seq > :after ORDER BY seq LIMIT 500")
+    told = text("UPDATE groundtrace_cards SET waits = :waits, unit = :unit WHERE seq = :seq")
+    after = 0
+    while found := connection.execute(asked, {"after": after}).all():
+        after = found[-1].seq
+        due = [{"seq": seq, **waiting} for seq, body in found if (waiting := _waiting(body))]
+        if due:
+            connection.execute(told, due)
+
+
+def _waiting(body: str) -> dict[str, Any] | None:
+    """Whether and where a card of version 1 waits; one that is damaged is left for who reads it."""
+    try:
+        card = json.loads(said(body))
+        urgent = any(review["priority"] == "now" for review in card["review"])
+        units = [(s["value"] - s["low"]) / (s["high"] - s["low"]) for s in card["scores"] if s["value"] is not None]
+        waits = "" if not card["review"] or card["decided_by"] == "human" else "now" if urgent else "queue"
+    except (ValueError, LookupError, TypeError, ArithmeticError):
+        return None
+    return {"waits": waits, "unit": min(units, default=None)}
+
+
+STEPS: Mapping[int, Step] = MappingProxyType({2: _reviews})
 """What brings a store from version n - 1 to n, by n. A step is never changed once it was released."""
 
 _LOCK = 6010031

@@ -133,10 +133,35 @@ cards = Table(
     _text("basis"),
     *_made(),
     _text("body"),
+    _text("waits"),
+    Column("unit", Float),
     sqlite_autoincrement=True,
 )
 Index("groundtrace_cards_newest", cards.c.id, cards.c.seq)
 Index("groundtrace_cards_run", cards.c.run)
+Index(
+    "groundtrace_cards_waiting",
+    cards.c.waits,
+    cards.c.unit,
+    cards.c.seq,
+    sqlite_where=cards.c.waits != "",
+    postgresql_where=cards.c.waits != "",
+)
+
+labels = Table(
+    "groundtrace_labels",
+    metadata,
+    _text("card_id", key=True),
+    _text("score", key=True),
+    _text("who", key=True),
+    _text("rubric"),
+    Column("value", Float),
+    Column("label", Said),
+    _text("decided"),
+    _text("why"),
+    Column("weight", Float, nullable=False),
+    *_made(),
+)
 
 outbox = Table(
     "groundtrace_outbox",

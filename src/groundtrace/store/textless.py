@@ -21,6 +21,7 @@ _TELLING = re.compile(r"\S*[^a-z_\s,.;:()…@$-]\S*")
 
 _PLACE = re.compile(r" @ (\$(?:\.[A-Za-z_]\w{0,60}|\[\d{1,9}\])*)$")
 _FREE = {"claim", "why"}
+_DECIDED = {"state", "who", "when", "judge", "judge_kind"}
 
 
 def textless(card: Scorecard) -> Scorecard:
@@ -31,7 +32,7 @@ def textless(card: Scorecard) -> Scorecard:
             "scores": tuple(_score(score) for score in card.scores),
             "findings": tuple(_finding(finding) for finding in card.findings),
             "review": tuple(review.model_copy(update={"note": ""}) for review in card.review),
-            "details": figures(card.details),
+            "details": _details(card.details),
             "gaps": tuple(gap.model_copy(update={"reason": code(gap.reason), "remedy": ""}) for gap in card.gaps),
             "attempts": tuple(_attempt(attempt) for attempt in card.attempts),
             "emptied": None,
@@ -92,6 +93,15 @@ def code(text: str) -> str:
     ('context_off', '…')
     """
     return text if _CODE.fullmatch(text) else "…"
+
+
+def _details(details: Mapping[str, Any]) -> Any:
+    """A card's own figures; of a person's decision also who decided what and when, not why."""
+    decision = details.get("decision")
+    if not isinstance(decision, Mapping):
+        return figures(details)
+    kept = {key: held for key, held in decision.items() if key in _DECIDED}
+    return {**figures(details), "decision": {**figures(decision), **kept}}
 
 
 def _evidence(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:

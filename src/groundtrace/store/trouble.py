@@ -24,6 +24,12 @@ _WRITE_LOCK = "120"
 def trouble(error: SQLAlchemyError, where: Address, *, opening: bool) -> GroundtraceError:
     """The error to raise instead; while `opening`, what never worked is the plan's fault."""
     origin: BaseException = getattr(error, "orig", None) or error
+    told = _told(origin, where, opening=opening)
+    told.of = "store"
+    return told
+
+
+def _told(origin: BaseException, where: Address, *, opening: bool) -> GroundtraceError:
     said = next(iter(str(origin).strip().splitlines()), type(origin).__name__)
     said = where.scrub(said)
     if where.path is not None:

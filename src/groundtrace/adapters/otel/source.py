@@ -28,7 +28,7 @@ from groundtrace.adapters.lines import (
 from groundtrace.adapters.otel.sink import OtelSink
 from groundtrace.adapters.otel.wire import Decoder
 from groundtrace.errors import PlanError
-from groundtrace.model import Check, Log, Ref, Span, Trace, Window
+from groundtrace.model import Check, Log, Ref, Signal, Span, Trace, Window
 
 if TYPE_CHECKING:
     from groundtrace.adapters.otel.wire import Decoded
@@ -76,16 +76,17 @@ class OtelSource:
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - files are read whole; what was judged before is in the memory
         """The traces, by their first span's start; the window looks at the root's start.
 
-        A trace without times is in every window. `choose` is asked once a trace; without a window that is when its
-        first span is met, so that the spans of a trace not looked at are never held.
+        A trace without times is in every window. `choose` is asked once a trace; without a window, and unless it is
+        `patient`, that is when its first span is met, so that the spans of a trace not looked at are never held.
         """
         self.losses = Losses()
         wanted = _Wanted(choose)
         always = window == Window()
-        held = self._gather(wanted if always else None)
+        at_once = always and not getattr(choose, "patient", False)
+        held = self._gather(wanted if at_once else None)
         for start, trace_id in sorted((_start(of.spans.values()), name) for name, of in held.items() if of.spans):
             of = held.pop(trace_id)
-            if always or (_inside(window, of.spans, start) and wanted(trace_id)):
+            if at_once or ((always or _inside(window, of.spans, start)) and wanted(trace_id, _errors(of.spans))):
                 circles = _in_circles(of.spans)
                 if circles:
                     self.losses.add(self.place.path, _CIRCLE, count=len(circles))
@@ -203,10 +204,16 @@ class _Wanted:
         self._choose = choose
         self.asked: dict[str, bool] = {}
 
-    def __call__(self, trace_id: str) -> bool:
+    def __call__(self, trace_id: str, signals: tuple[Signal, ...] = ()) -> bool:
         if trace_id not in self.asked:
-            self.asked[trace_id] = self._choose(Ref(OtelSource.platform, trace_id=trace_id), ())
+            self.asked[trace_id] = self._choose(Ref(OtelSource.platform, trace_id=trace_id), signals)
         return self.asked[trace_id]
+
+
+def _errors(spans: Mapping[str, Span]) -> tuple[Signal, ...]:
+    """That a trace failed, told once, as its first failed span tells it."""
+    failed = next((span for span in spans.values() if span.status == "error"), None)
+    return (Signal("error", value=True, comment=failed.status_message),) if failed else ()
 
 
 def _whole(trace_id: str, of: _Held) -> Trace:

@@ -8,67 +8,47 @@ environment, under the names the platforms' own SDKs read.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
-import glob
 import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
-from urllib.parse import unquote
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AwareDatetime,
     BeforeValidator,
+    Discriminator,
     Field,
     ModelWrapValidatorHandler,
+    Tag,
     ValidationError,
     field_validator,
     model_validator,
 )
 
-from groundtrace.adapters.lines import find as place
-from groundtrace.adapters.lines import is_own, obstacle
 from groundtrace.conventions.paths import declare, settle
 from groundtrace.errors import PlanError
 from groundtrace.model import Risk, Value, Window
-from groundtrace.plugins import Kind, find, installed, load, misfit, name_of
+from groundtrace.plan.places import as_spec, is_ours
+from groundtrace.plan.words import LACKING, LOGIN, as_toml, joined, pairs, plan_errors, refusals, refuse_secrets
+from groundtrace.plugins import Kind, installed, load, name_of
 from groundtrace.ports import Convention
-from groundtrace.sampling import shard
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+from groundtrace.sampling import Sampling, shard
 
 _ENVIRONMENT: Mapping[str, str] = {
     "GROUNDTRACE_JUDGE": "judge",
     "GROUNDTRACE_SAMPLE": "sample",
     "GROUNDTRACE_RISK": "risk",
     "GROUNDTRACE_BATCH_ID": "batch_id",
+    "GROUNDTRACE_STORE": "store",
 }
+_ALWAYS_SHOWN = frozenset({"rubrics", "judge", "risk"})
+"""Keys that a written plan shows also where they have their default."""
+
 _RUBRICS = ("factual_accuracy", "rag_faithfulness", "source_support", "summary_groundedness")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_LACKING = "is missing"
-_SECRET = re.compile(
-    r"(?:^|[_-])(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|token|secret|password|passwd"
-    r"|authorization|credentials?)$",
-    re.IGNORECASE,
-)
-_LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@|\bBearer\s+\S", re.IGNORECASE)
-_PAIR = re.compile(r"(?:^|[\s,;&?#{\"'])([\w%-]{1,64})[\"']?\s{0,9}[:=]\s{0,9}[\"']?[^\s,;&\"']")
-"""A name and the start of its value, as options, headers, the query of an address and JSON spell them."""
-_ENVIRONMENTS: Mapping[str, str] = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "braintrust": "BRAINTRUST_API_KEY",
-    "google": "GOOGLE_API_KEY",
-    "langsmith": "LANGSMITH_API_KEY",
-    "mlflow": "MLFLOW_TRACKING_TOKEN",
-    "openai": "OPENAI_API_KEY",
-    "otlp": "OTEL_EXPORTER_OTLP_HEADERS",
-    "phoenix": "PHOENIX_API_KEY",
-}
-"""Where the platforms' own SDKs look for a secret."""
 
 
 def _vocabularies(value: object) -> object:
@@ -100,10 +80,6 @@ def _many(value: object) -> object:
     return (value,) if isinstance(value, (str, Mapping)) else value
 
 
-def _listed(value: object) -> Iterable[object]:
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
 def _moment(value: object) -> object:
     """`24h` is that long ago; a date is its midnight; a time without a zone is UTC.
 
@@ -127,6 +103,43 @@ _Spec = str | dict[str, Any]
 Specs = Annotated[tuple[_Spec, ...], BeforeValidator(_many)]
 Vocabularies = Annotated[tuple[_Spec, ...], BeforeValidator(_vocabularies)]
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
+Sample = Annotated[
+    Annotated[float, Field(ge=0, le=1), Tag("=share")] | Annotated[Sampling, Tag("=table")],
+    Discriminator(lambda value: "=table" if isinstance(value, (Mapping, Sampling)) else "=share"),
+]
+"""A share, or a table that says more; the tags never show."""
+
+
+class Risks(Value):
+    """How much depends on a record: by tag, by slice ("name=value") or by `predicate` ("module:function" of a record).
+
+    Of several answers "high" stands; a tag or slice that is "normal" is spared a default of "high".
+    """
+
+    default: Risk = "normal"
+    tags: dict[str, Risk] = Field(default_factory=dict)
+    slices: dict[str, Risk] = Field(default_factory=dict)
+    predicate: str | None = None
+
+
+Risking = Annotated[
+    Annotated[Risk, Tag("=risk")] | Annotated[Risks, Tag("=table")],
+    Discriminator(lambda value: "=table" if isinstance(value, (Mapping, Risks)) else "=risk"),
+]
+"""A risk for all, or a table of which records have it."""
+
+
+class Cascade(Value):
+    """A full judge for what the first one doubts: flagged cards, and those whose score lies within `band`, on 0..1."""
+
+    judge: _Spec
+    band: tuple[float, float] = (0.4, 0.8)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not 0 <= self.band[0] <= self.band[1] <= 1:
+            raise PlanError("cascade.band", list(self.band), "is no part of 0 to 1", hint="write [0.4, 0.8]")
+        return self
 
 
 class Plan(Value):
@@ -134,8 +147,12 @@ class Plan(Value):
 
     `sources` are specs or paths, each read once; no `sinks` means home, where the traces came from; `conventions` are
     specs and mappings, and no spec among them means all that are installed; no `sample` means the source's own share
-    (files: all). `shard` (which, of how many) is a part of a run. Relative paths start at the current folder, a plan
-    file's too.
+    (files: all); it is a share or a table, see `groundtrace.sampling.Sampling`. With a `cascade`, `judge` comes first
+    and the cascade's judge gets what it doubts. `risk` may be a table of `Risks`. `scores` "headline" sends each
+    rubric's own score alone. `store` is what outlives the run: a path, a PostgreSQL URL, "default" for the platform's
+    data directory or "none"; without one nothing does (the command line takes "default"). With `keep_text` false it
+    holds no answers, passages or rationales. Of the cards nobody has to see, `audit_rate` go to review too. `shard`
+    (which, of how many) is a part of a run. Relative paths start at the current folder, a plan file's too.
 
     >>> Plan(sources="otel:spans.jsonl").judge
     'offline'
@@ -149,11 +166,16 @@ class Plan(Value):
     rubrics: Specs = Field(_RUBRICS, min_length=1)
     judge: _Spec = "offline"
     conventions: Vocabularies = ()
-    sample: float | None = Field(None, ge=0, le=1)
-    risk: Risk = "normal"
+    sample: Sample | None = None
+    cascade: Cascade | None = None
+    risk: Risking = "normal"
+    scores: Literal["all", "headline"] = "all"
     since: Moment | None = None
     until: Moment | None = None
     batch_id: str = ""
+    store: str | None = None
+    keep_text: bool = True
+    audit_rate: float = Field(0.01, ge=0, le=1)
     dry_run: bool = False
     shard: tuple[int, int] | None = None
 
@@ -222,36 +244,35 @@ class Plan(Value):
         risk = "normal"
         """
         fields = self.model_dump(exclude_none=True)
-        return "".join(
-            f"{key} = {_toml(value)}\n" for key, value in fields.items() if value is not False and value not in ((), "")
-        )
+        shown = {key for key, value in fields.items() if value != type(self).model_fields[key].default}
+        return "".join(f"{key} = {as_toml(value)}\n" for key, value in fields.items() if key in shown | _ALWAYS_SHOWN)
 
     @model_validator(mode="wrap")
     @classmethod
     def _explained(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """The plan, or all that is wrong with it: with each key by itself, else with all of them together."""
-        refused = [fault for key, value in _pairs(data) for fault in _refusals(key, value, cls.model_fields)]
+        refused = [fault for key, value in pairs(data) for fault in refusals(key, value, cls.model_fields)]
         together: list[PlanError] = []
         if not refused:
             try:
                 return handler(data)
             except ValidationError as error:
-                together = _plan_errors(error)
+                together = plan_errors(error)
             except PlanError as error:
                 together = [error]
-        alone = [fault for key, value in _pairs(data) for fault in cls._faults(key, value, handler)]
-        lacking = [fault for fault in together if fault.problem == _LACKING]
-        raise _joined([*lacking, *refused, *alone] or together)
+        alone = [fault for key, value in pairs(data) for fault in cls._faults(key, value, handler)]
+        lacking = [fault for fault in together if fault.problem == LACKING]
+        raise joined([*lacking, *refused, *alone] or together)
 
     @classmethod
     def _faults(cls, key: str, value: Any, handler: ModelWrapValidatorHandler[Self]) -> list[PlanError]:
         """What is wrong with one key of a plan, as if nothing else were said."""
-        if any(_refusals(key, value, cls.model_fields)):
+        if any(refusals(key, value, cls.model_fields)):
             return []
         try:
             handler({"sources": ("otel:-",), key: value})
         except ValidationError as error:
-            faults = list({str(fault): fault for fault in _plan_errors(error)}.values())
+            faults = list({str(fault): fault for fault in plan_errors(error)}.values())
         except PlanError as error:
             faults = [error]
         else:
@@ -265,10 +286,8 @@ class Plan(Value):
     def _without_secrets(cls, specs: tuple[_Spec, ...]) -> tuple[_Spec, ...]:
         for spec in specs:
             if not _is_mapping(spec):
-                _refuse_secrets(spec)
-            elif _LOGIN.search(
-                json.dumps(spec, default=str)
-            ):  # a path may well be called app.token; a login is no path
+                refuse_secrets(spec)
+            elif LOGIN.search(json.dumps(spec, default=str)):  # a path may well be called app.token; a login is no path
                 raise PlanError("conventions", "(not shown)", "holds a password, which does not belong in a plan")
         return specs
 
@@ -276,8 +295,8 @@ class Plan(Value):
     @classmethod
     def _named(cls, specs: tuple[_Spec, ...]) -> tuple[_Spec, ...]:
         names = [plugin.name for plugin in installed("source")]
-        given = [spec for spec in specs if not _is_ours(spec)]  # a shell's *.jsonl finds what was written before too
-        named = [_source(spec, names) if isinstance(spec, str) else spec for spec in given or specs]
+        given = [spec for spec in specs if not is_ours(spec)]  # a shell's *.jsonl finds what was written before too
+        named = [as_spec(spec, names) if isinstance(spec, str) else spec for spec in given or specs]
         return tuple(spec for at, spec in enumerate(named) if spec not in named[:at])
 
     @field_validator("rubrics", "conventions")
@@ -315,9 +334,6 @@ def _is_mapping(spec: _Spec) -> bool:
     return isinstance(spec, dict) and "use" not in spec and isinstance(spec.get("name"), str)
 
 
-# --- files and paths ------------------------------------------------------------------------------------------------
-
-
 def _filed(path: str | Path | None) -> tuple[str, dict[str, Any]]:
     """The plan file and what it says: the one named, or the current folder's own, or nothing."""
     if path is not None:
@@ -340,162 +356,3 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise PlanError("plan", str(path), "is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
         raise PlanError("plan", str(path), f"is not TOML: {error}") from None
-
-
-def _source(spec: str, names: list[str]) -> str:
-    """A source as a spec: one that names its source stays, a path is looked into to see who reads it."""
-    name = name_of("source", spec)
-    if name in names and spec.strip() != name:
-        return spec
-    if _exists(spec):
-        return _sniffed(spec, [Path(spec)])
-    if name in names:
-        return spec
-    if found := sorted(glob.glob(spec, recursive=True)):  # noqa: PTH207 - Path.glob takes no absolute pattern
-        return _sniffed(spec, [Path(path) for path in found])
-    if spec.strip() == "-":
-        raise PlanError("source", spec, "does not say what comes in", hint="write otel:- or jsonl:-")
-    if ":" in spec and not {"/", "."} & set(name):
-        find("source", name)
-    beside = _beside(Path(spec))
-    hint = f"did you mean {beside!r}?" if beside else f"a path that exists, or NAME:WHERE (NAME: {', '.join(names)})"
-    raise PlanError("source", spec, "does not exist here", hint=hint)
-
-
-def _sniffed(spec: str, paths: list[Path]) -> str:
-    """The spec of the one source that recognises what lies at these paths."""
-    readers, broken = set(), []
-    for plugin in installed("source"):
-        try:
-            recognises = getattr(find("source", plugin.name), "recognises", None)
-        except PlanError as error:  # a neighbour's broken source is only in the way when nobody else reads this
-            broken.append(error)
-            continue
-        if recognises is not None and any(recognises(path) for path in paths):
-            readers.add(plugin.name)
-    if len(readers) == 1:
-        return f"{readers.pop()}:{spec.replace(',', chr(92) + ',')}"
-    if broken:
-        raise broken[0]
-    if readers:
-        forms = " or ".join(f"{name}:{spec}" for name in sorted(readers))
-        raise PlanError("source", spec, "can be read in more than one way", hint=f"write {forms}")
-    _refuse_closed(spec, paths)
-    hint = f"if it should hold traces, write otel:{spec} to see what is wrong with it; records: jsonl:{spec}"
-    raise PlanError("source", spec, "holds no traces or records that an installed source recognises", hint=hint)
-
-
-def _refuse_closed(spec: str, paths: list[Path]) -> None:
-    """Say of files that nobody can read, or that hold nothing, that it is so."""
-    files = [file for path in paths for file in place(str(path)).files()]
-    if not files:
-        hint = "*.jsonl and *.json are read, also as .gz or .zst"
-        raise PlanError("source", spec, "holds no files of traces or records", hint=hint)
-    closed = [(file, problem) for file in files if (problem := obstacle(file))]
-    if len(closed) == len(files):
-        raise PlanError("source", str(closed[0][0]), closed[0][1])
-
-
-def _is_ours(spec: _Spec) -> bool:
-    """Whether a source is the path of a file that groundtrace wrote."""
-    return isinstance(spec, str) and is_own(Path(spec)) and _exists(spec)
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except OSError:  # a name too long to be one
-        return False
-
-
-def _beside(path: Path) -> str | None:
-    """The file next to a missing one that is spelled most like it."""
-    near = difflib.get_close_matches(path.name, _names(path.parent), n=1)
-    return str(path.parent / near[0]) if near else None
-
-
-def _names(folder: Path) -> Iterable[str]:
-    try:
-        return [path.name for path in folder.iterdir()]
-    except (OSError, ValueError):
-        return []
-
-
-# --- errors, secrets, TOML ------------------------------------------------------------------------------------------
-
-
-def _pairs(data: object) -> Iterable[tuple[str, Any]]:
-    return data.items() if isinstance(data, Mapping) else ()
-
-
-def _refusals(key: str, value: object, valid: Iterable[str]) -> Iterator[PlanError]:
-    """What is refused before anything is looked into: a key that is none, a secret."""
-    if key not in valid:
-        strange = PlanError("plan", key, "is no key of a plan", valid=valid)
-        strange.of = key
-        yield strange
-        return
-    try:
-        for spec in _listed(value) if key in ("sources", "sinks", "rubrics", "judge") else ():
-            _refuse_secrets(spec)
-    except PlanError as error:
-        error.of = key
-        yield error
-
-
-def _plan_errors(error: ValidationError) -> list[PlanError]:
-    """What pydantic does not like, in our words."""
-    return [_plan_error(fault) for fault in error.errors(include_url=False)]
-
-
-def _plan_error(fault: ErrorDetails) -> PlanError:
-    steps = [str(step) for step in fault["loc"] if not str(step).startswith(("str", "dict["))]
-    if fault["type"] == "missing":
-        return PlanError("plan", ".".join(steps), _LACKING, hint="say what to read: a SOURCE, or sources = [...]")
-    either = "is neither a text nor a table" if len(steps) < len(fault["loc"]) else misfit(fault)
-    return PlanError(".".join(steps) or "plan", fault["input"], f"does not fit: {either}")
-
-
-def _joined(faults: list[PlanError]) -> PlanError:
-    """All that is wrong as one error."""
-    first, *others = faults
-    first.others = tuple(others)
-    return first
-
-
-def _refuse_secrets(spec: object) -> None:
-    """A plan is written to files and reports; a password in it would be too. The refusal does not repeat it."""
-    name = next((name for name, value in _said(spec) if value not in (None, "") and _SECRET.search(unquote(name))), "")
-    if name or _LOGIN.search(spec if isinstance(spec, str) else json.dumps(spec, default=str)):
-        use = spec.get("use") if isinstance(spec, Mapping) else spec
-        plugin = _ENVIRONMENTS.get(re.split("[:,]", use, maxsplit=1)[0].strip()) if isinstance(use, str) else None
-        hint = "set it in the environment instead" + (f": {plugin}" if plugin else ", under the name its SDK reads")
-        raise PlanError(name or "address", "(not shown)", "is a secret and does not belong in a plan", hint=hint)
-
-
-def _said(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Every name in a spec with its value, however deep, also those inside of texts."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            # an option named `key` is one; deeper down, a key may be of anything
-            yield ("api_key" if not name and key == "key" else str(key)), item if _is_text(item) else None
-            yield from _said(item, f"{name}.{key}")
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _said(item, name or "-")
-    elif isinstance(value, str):
-        yield from ((match[1], "-") for match in _PAIR.finditer(value))
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, (str, int, float))
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, dt.datetime):
-        return value.isoformat()
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -14,17 +14,17 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any
 
 from groundtrace.errors import InvalidVerdict, PlanError
+from groundtrace.evaluate.reply import extras, fit, parse
 from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, card_id
+from groundtrace.review import outranks
+
+__all__ = ["evaluate", "parse"]
 
 if TYPE_CHECKING:
     from groundtrace.model import Reply
@@ -36,15 +36,6 @@ _TRANSIENT = ("judge_failed", "judge_silent")
 _DRAIN = 256
 """Finished cards held back at most while the judge is looking for its next case."""
 
-_LONGEST_REPLY = 1_000_000
-"""Characters of a reply that are read at all."""
-
-_SHOWN = 120
-"""Characters of a wrong value that are shown to the judge."""
-
-_LONGEST_NUMBER, _LONGEST_EXPONENT = 300, 4
-"""Characters a number and its exponent may have."""
-
 
 def evaluate(
     records: Iterable[Record],
@@ -54,18 +45,47 @@ def evaluate(
     memory: Memory | None = None,
     referrals: Mapping[str, Rubric] | None = None,
     batch_id: str = "",
+    finished: Callable[[Record], None] | None = None,
+    stopping: Callable[[], bool] | None = None,
+    deeper: Judge | None = None,
+    wanted: Callable[[Rubric], bool] | None = None,
 ) -> Iterator[Scorecard]:
     """Score records: one card for each record and rubric, in the order they finish.
 
     A record gives none for a rubric that is not for its kind (one of kind "other", for any); what can't be judged
     gives an unscored card that says why. `referrals` are rubrics a card may send its record on to. Records are pulled
     as the judge has room, so a stream of any length is held a piece at a time. With a `memory`, equal questions are
-    asked of a judge once. PlanError where something other than records, rubrics and a judge is given.
+    asked of a judge once, and a card whose word weighs more than this judge's is given as it is. `finished` is told of
+    every record whose last card was taken. Once `stopping` says so nothing more is asked: what is in flight finishes,
+    and a card that lacks an answer is not given. A card that the `deeper` judge gave for the same record stands, and
+    only what outranks that one. `wanted` says under which rubrics the record pulled last is looked at. PlanError where
+    something other than records, rubrics and a judge is given.
     """
     _check(records, rubrics, judge)
-    return _evaluated(
-        _Hearing(records, rubrics=rubrics, judge=judge, memory=memory, referrals=referrals or {}, batch_id=batch_id)
+    hearing = _Hearing(
+        records,
+        rubrics=rubrics,
+        judge=judge,
+        memory=memory,
+        referrals=referrals or {},
+        batch_id=batch_id,
+        stopping=stopping or _never,
+        deeper=deeper,
+        wanted=wanted,
     )
+    return _evaluated(hearing, finished or _nobody)
+
+
+def _never() -> bool:
+    return False
+
+
+def _always(_: Rubric) -> bool:
+    return True
+
+
+def _nobody(_: Record) -> None:
+    """Nobody asked to be told."""
 
 
 def _check(records: object, rubrics: object, judge: object) -> None:
@@ -79,21 +99,31 @@ def _check(records: object, rubrics: object, judge: object) -> None:
         raise PlanError("judge", judge, "is no judge", hint='give a judge, as in groundtrace.judge("offline")')
 
 
-def _evaluated(hearing: _Hearing) -> Iterator[Scorecard]:
+def _evaluated(hearing: _Hearing, tell: Callable[[Record], None]) -> Iterator[Scorecard]:
     judge = hearing.judge
     while not hearing.over:
         for case, reply in judge.hear(hearing.cases(), hearing.again):
             hearing.answered(case, reply)
-            yield from hearing.finished()
+            yield from hearing.finished(tell)
         hearing.silence()
-        yield from hearing.finished()
+        yield from hearing.finished(tell)
+
+
+@dataclass
+class _Under:
+    """A record under its rubrics, and those of them whose card was not handed out yet."""
+
+    record: Record
+    waiting: set[str]
+    referred: set[str] = field(default_factory=set)
+    kept: bool = False
 
 
 @dataclass
 class _Open:
     """A card in the making."""
 
-    record: Record
+    under: _Under
     rubric: Rubric
     basis: str
     slots: list[str] = field(default_factory=list)
@@ -101,6 +131,10 @@ class _Open:
     attempts: list[Attempt] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
     temperature: float | None = None
+
+    @property
+    def record(self) -> Record:
+        return self.under.record
 
 
 class _Hearing:
@@ -118,6 +152,9 @@ class _Hearing:
         memory: Memory | None,
         referrals: Mapping[str, Rubric],
         batch_id: str,
+        stopping: Callable[[], bool],
+        deeper: Judge | None,
+        wanted: Callable[[Rubric], bool] | None,
     ) -> None:
         self._records = iter(records)
         self._rubrics = rubrics
@@ -125,18 +162,28 @@ class _Hearing:
         self._memory = memory
         self._referrals = referrals
         self._batch_id = batch_id
+        self._stopping = stopping
+        self._deeper = deeper
+        self._wanted = wanted or _always
+        self._stopped = False
         self._open: dict[tuple[str, str], _Open] = {}
-        self._referred: deque[tuple[Record, Rubric]] = deque()
-        self._done: deque[Scorecard] = deque()
+        self._referred: deque[tuple[_Under, Rubric]] = deque()
+        self._done: deque[tuple[_Under, Scorecard | None]] = deque()
         self._exhausted = False
 
     @property
     def over(self) -> bool:
-        return self._exhausted and not self._referred and not self._open
+        return self._stopped or (self._exhausted and not self._referred and not self._open)
 
     def cases(self) -> Iterator[Case]:
-        """The questions, as the judge has room; ends early when many cards wait to be handed out."""
-        while len(self._done) < _DRAIN:
+        """The questions, as the judge has room; ends early when many cards wait to be handed out, or at a stop."""
+        for case in self._questions():
+            if self._halted():
+                return
+            yield case
+
+    def _questions(self) -> Iterator[Case]:
+        while len(self._done) < _DRAIN and not self._halted():
             if self._referred:
                 yield from self._begin(*self._referred.popleft())
                 continue
@@ -144,21 +191,34 @@ class _Hearing:
             if record is None:
                 self._exhausted = True
                 return
-            for rubric in self._rubrics:
-                if record.kind in rubric.kinds:
-                    yield from self._begin(record, rubric)
+            suited = [rubric for rubric in self._rubrics if record.kind in rubric.kinds and self._wanted(rubric)]
+            under = _Under(record, {rubric.name for rubric in suited})
+            if not suited:
+                self._done.append((under, None))
+            for rubric in suited:
+                yield from self._begin(under, rubric)
 
-    def _begin(self, record: Record, rubric: Rubric) -> Iterator[Case]:
+    def _halted(self) -> bool:
+        """Whether nothing more is asked; said once, it stays so."""
+        self._stopped = self._stopped or self._stopping()
+        return self._stopped
+
+    def _begin(self, under: _Under, rubric: Rubric) -> Iterator[Case]:
         """Open a card and give its questions; one decided by rule or by memory alone is concluded here."""
+        record = under.record
         basis = _basis(record, rubric, self.judge)
-        settled = self._settled(card_id(record.ref, rubric.name), basis)
+        deeper = _basis(record, rubric, self._deeper) if self._deeper else ""
+        settled = self._settled(card_id(record.ref, rubric.name), basis, deeper)
         if settled is not None:
-            self._done.append(settled)
+            self._done.append((under, settled))
             return
+        if self._memory and not under.kept:
+            self._memory.keep_record(record)
+            under.kept = True
         name = record.id
         while (name, rubric.name) in self._open:  # two records of one id in flight: their answers must not mix
             name += "'"
-        opened = _Open(record, rubric, basis)
+        opened = _Open(under, rubric, basis)
         asked: list[Case] = []
         for item in rubric.cases(record, self.judge.unassessed(rubric.name)):
             opened.slots.append(item.slot)
@@ -174,13 +234,20 @@ class _Hearing:
         if not opened.waiting:
             self._conclude(name, rubric.name)
 
-    def _settled(self, ident: str, basis: str) -> Scorecard | None:
-        """The card this very record got from this judge under this version before, unless the judge had failed."""
-        known = self._memory.settled(ident, basis) if self._memory else None
-        if known is None or known.reason in _TRANSIENT or any(f.reason in _TRANSIENT for f in known.findings):
+    def _settled(self, ident: str, basis: str, deeper: str) -> Scorecard | None:
+        """The card this very record got before from this judge or the deeper one, unless the judge had failed.
+
+        Whatever it was made from, one that weighs more than this judge's word needs no question.
+        """
+        newest = self._memory.card(ident) if self._memory else None
+        if self._memory is None or newest is None:
             return None
-        attempts = tuple(attempt.model_copy(update={"cached": True}) for attempt in known.attempts)
-        return known.model_copy(update={"attempts": attempts, "batch_id": self._batch_id})
+        if outranks(newest, (self._deeper or self.judge).kind):
+            return newest.model_copy(update={"attempts": _as_known(newest.attempts)})
+        known = self._memory.settled(ident, basis) or (deeper and self._memory.settled(ident, deeper))
+        if not known or known.reason in _TRANSIENT or any(f.reason in _TRANSIENT for f in known.findings):
+            return None
+        return known.model_copy(update={"attempts": _as_known(known.attempts), "batch_id": self._batch_id})
 
     def _recalled(self, case: Case) -> bool:
         """Whether an equal question was answered before, and the answer still passes the gate."""
@@ -228,15 +295,23 @@ class _Hearing:
             self._conclude(case.record_id, case.rubric)
 
     def silence(self) -> None:
-        """Conclude what a judge left without a word."""
+        """Conclude what a judge left without a word; after a stop it had no chance to answer, and is left open."""
+        if self._stopped:
+            self._open.clear()
         for key, opened in list(self._open.items()):
             for slot in opened.waiting:
                 opened.findings.setdefault(slot, _unscored(slot, "judge_silent", ("no reply came",)))
             self._conclude(*key)
 
-    def finished(self) -> Iterator[Scorecard]:
+    def finished(self, tell: Callable[[Record], None]) -> Iterator[Scorecard]:
+        """The cards that are done; `tell` hears of a record once its last one was taken."""
         while self._done:
-            yield self._done.popleft()
+            under, card = self._done.popleft()
+            if card is not None:
+                yield card
+                under.waiting.discard(card.rubric)
+            if not under.waiting:
+                tell(under.record)
 
     def _hold(self, opened: _Open, case: Case, reply: Reply) -> tuple[Finding | None, tuple[str, ...], tuple[str, ...]]:
         """Hold a reply against schema and record: (finding or None, faults, notes on what was overlooked)."""
@@ -246,8 +321,8 @@ class _Hearing:
         notes: tuple[str, ...] = ()
         try:
             told, notes = parse(reply.text)
-            verdict = _fit(opened.rubric.schema(unassessed), told)
-            notes += tuple(f"unknown field ignored @ {path}" for path in _extras(verdict, "$"))
+            verdict = fit(opened.rubric.schema(unassessed), told)
+            notes += tuple(f"unknown field ignored @ {path}" for path in extras(verdict, "$"))
             return opened.rubric.finding(opened.record, case, verdict, unassessed), (), notes
         except InvalidVerdict as invalid:
             return invalid.standing, invalid.faults, notes
@@ -278,150 +353,50 @@ class _Hearing:
         findings = tuple(opened.findings[slot] for slot in opened.slots)
         card = opened.rubric.conclude(opened.record, findings)
         attempts = sorted(opened.attempts, key=lambda a: (order[a.slot], a.attempt))
-        review = card.review + self._refer(opened.record, card)
+        review = card.review + self._refer(opened.under, card)
         held = card.status == "scored" and opened.record.risk == "high" and review
-        self._done.append(
-            card.model_copy(
-                update={
-                    "judge": self.judge.id,
-                    "judge_kind": self.judge.kind,
-                    "limits": self.judge.limits,
-                    "temperature": opened.temperature,
-                    "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-                    "batch_id": self._batch_id,
-                    "basis": opened.basis,
-                    "attempts": tuple(attempts),
-                    "decided_by": "full" if attempts else "rule",
-                    "review": review,
-                    "status": "pending_review" if held else card.status,
-                }
-            )
+        stamped = card.model_copy(
+            update={
+                "judge": self.judge.id,
+                "judge_kind": self.judge.kind,
+                "limits": self.judge.limits,
+                "temperature": opened.temperature,
+                "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+                "batch_id": self._batch_id,
+                "basis": opened.basis,
+                "attempts": tuple(attempts),
+                "decided_by": "full" if attempts else "rule",
+                "review": review,
+                "status": "pending_review" if held else card.status,
+            }
         )
+        self._done.append((opened.under, stamped))
 
-    def _refer(self, record: Record, card: Scorecard) -> tuple[Review, ...]:
+    def _refer(self, under: _Under, card: Scorecard) -> tuple[Review, ...]:
         """Put the record to the rubrics its card asks for, or to a person where they ran already or aren't there."""
         ran = {rubric.name for rubric in self._rubrics}
         reviews = []
         for name in card.refer:
+            if name in under.referred:
+                continue
             if name not in ran and name in self._referrals:
-                self._referred.append((record, self._referrals[name]))
+                under.referred.add(name)
+                under.waiting.add(name)
+                self._referred.append((under, self._referrals[name]))
             else:
                 reviews.append(Review(reason="red_flag", note=f"{card.rubric} asks for a deeper look"))
         return tuple(reviews)
-
-
-# --- the gate's first two steps --------------------------------------------------------------------------------------
-
-
-def parse(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The one JSON object in a reply, and notes on what stood around it; raises InvalidVerdict.
-
-    Numbers with a point come back as Decimal, so that the digits the judge wrote are known.
-
-    >>> parse('{"score": 4}')
-    ({'score': 4}, ())
-    >>> parse('Here it is: {"score": 4.50}')
-    ({'score': Decimal('4.50')}, ('text around the JSON object ignored',))
-    """
-    if len(text) > _LONGEST_REPLY:
-        raise InvalidVerdict([f"the reply has {len(text)} characters, {_LONGEST_REPLY} at most @ $"])
-    decoder = json.JSONDecoder(
-        parse_float=_figure, parse_int=_count, parse_constant=_no_constant, object_pairs_hook=_distinct
-    )
-    opening = _OBJECT.search(text)
-    if opening is None:
-        raise InvalidVerdict(["reply holds no JSON object @ $"])
-    start = opening.start()
-    told, end = _decoded(decoder, text, start)
-    second = _OBJECT.search(text, end)
-    if second is not None:
-        raise InvalidVerdict(["reply holds more than one JSON object, one is wanted @ $"])
-    if text[:start].rstrip().endswith("["):
-        raise InvalidVerdict(["reply is a JSON array, one object is wanted @ $"])
-    around = (text[:start] + text[end:]).strip()
-    return told, ("text around the JSON object ignored",) if around else ()
-
-
-_OBJECT = re.compile(r"\{\s*[\"}]")
-"""Where a JSON object begins; a brace in prose does not."""
-
-
-def _decoded(decoder: json.JSONDecoder, text: str, start: int) -> tuple[dict[str, Any], int]:
-    try:
-        return decoder.raw_decode(text, start)
-    except json.JSONDecodeError as error:
-        problem = f"not valid JSON ({error.msg}, line {error.lineno} column {error.colno})"
-    except RecursionError:
-        problem = "not valid JSON (nested too deeply)"
-    raise InvalidVerdict([f"{problem} @ $"])
-
-
-def _figure(digits: str) -> Decimal:
-    """A number with a point or an exponent, as it was written."""
-    return Decimal(_bounded(digits))
-
-
-def _count(digits: str) -> int:
-    return int(_bounded(digits))
-
-
-def _bounded(digits: str) -> str:
-    """A number's digits, unless working with it would take all time and memory: no score needs that many."""
-    if len(digits) > _LONGEST_NUMBER or len(digits.lower().partition("e")[2]) > _LONGEST_EXPONENT:
-        raise InvalidVerdict([f"the number {digits[:20]}... is out of all bounds @ $"])
-    return digits
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise InvalidVerdict([f"{name} is no number @ $"])
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are distinct: of two equal keys nobody can say which was meant."""
-    told = dict(pairs)
-    if len(told) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidVerdict([f"key {twice!r} stands twice in one object @ $"])
-    return told
-
-
-def _fit(schema: type[BaseModel], told: dict[str, Any]) -> BaseModel:
-    """The verdict, if what was told fits the schema; else InvalidVerdict, a line a fault."""
-    try:
-        return schema.model_validate(told)
-    except ValidationError as error:
-        faults = error.errors(include_url=False)
-        raise InvalidVerdict([f"{fault['msg']}{_got(fault)} @ {_path(fault['loc'])}" for fault in faults]) from None
-
-
-def _path(steps: Iterable[int | str]) -> str:
-    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-
-
-def _got(fault: Any) -> str:
-    """What was given, where it helps: a missing field has nothing to show."""
-    if fault["type"] == "missing":
-        return ""
-    shown = str(fault["input"]) if isinstance(fault["input"], Decimal) else repr(fault["input"])
-    return f"; got {shown[:_SHOWN]}"
-
-
-def _extras(verdict: Any, path: str) -> Iterator[str]:
-    """Where fields stand that the schema does not know."""
-    if isinstance(verdict, BaseModel):
-        yield from (f"{path}.{name}" for name in verdict.model_extra or {})
-        for name in type(verdict).model_fields:
-            yield from _extras(getattr(verdict, name), f"{path}.{name}")
-    elif isinstance(verdict, (list, tuple)):
-        for at, item in enumerate(verdict):
-            yield from _extras(item, f"{path}[{at}]")
 
 
 def _basis(record: Record, rubric: Rubric, judge: Judge) -> str:
     """Equal for the same content under the same rubric and judge: nothing new can come of asking again."""
     content = json.dumps(record.model_dump(exclude={"signals", "origins"}), sort_keys=True, default=str)
     return hashlib.sha256(f"{rubric.version} {judge.id} {content}".encode("utf-8", "replace")).hexdigest()
+
+
+def _as_known(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+    """Attempts of an earlier time: nobody was asked anew."""
+    return tuple(attempt.model_copy(update={"cached": True}) for attempt in attempts)
 
 
 def _unscored(slot: str, reason: str, faults: tuple[str, ...]) -> Finding:

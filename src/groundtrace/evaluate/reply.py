@@ -1,0 +1,127 @@
+"""The gate's first two steps: exactly one JSON object in a reply, and that it fits the rubric's schema strictly."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from pydantic import BaseModel, ValidationError
+
+from groundtrace.errors import InvalidVerdict
+
+_LONGEST_REPLY = 1_000_000
+"""Characters of a reply that are read at all."""
+
+_SHOWN = 120
+"""Characters of a wrong value that are shown to the judge."""
+
+_LONGEST_NUMBER, _LONGEST_EXPONENT = 300, 4
+"""Characters a number and its exponent may have."""
+
+
+def parse(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The one JSON object in a reply, and notes on what stood around it; raises InvalidVerdict.
+
+    Numbers with a point come back as Decimal, so that the digits the judge wrote are known.
+
+    >>> parse('{"score": 4}')
+    ({'score': 4}, ())
+    >>> parse('Here it is: {"score": 4.50}')
+    ({'score': Decimal('4.50')}, ('text around the JSON object ignored',))
+    """
+    if len(text) > _LONGEST_REPLY:
+        raise InvalidVerdict([f"the reply has {len(text)} characters, {_LONGEST_REPLY} at most @ $"])
+    decoder = json.JSONDecoder(
+        parse_float=_figure, parse_int=_count, parse_constant=_no_constant, object_pairs_hook=_distinct
+    )
+    opening = _OBJECT.search(text)
+    if opening is None:
+        raise InvalidVerdict(["reply holds no JSON object @ $"])
+    start = opening.start()
+    told, end = _decoded(decoder, text, start)
+    second = _OBJECT.search(text, end)
+    if second is not None:
+        raise InvalidVerdict(["reply holds more than one JSON object, one is wanted @ $"])
+    if text[:start].rstrip().endswith("["):
+        raise InvalidVerdict(["reply is a JSON array, one object is wanted @ $"])
+    around = (text[:start] + text[end:]).strip()
+    return told, ("text around the JSON object ignored",) if around else ()
+
+
+_OBJECT = re.compile(r"\{\s*[\"}]")
+"""Where a JSON object begins; a brace in prose does not."""
+
+
+def _decoded(decoder: json.JSONDecoder, text: str, start: int) -> tuple[dict[str, Any], int]:
+    try:
+        return decoder.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        problem = f"not valid JSON ({error.msg}, line {error.lineno} column {error.colno})"
+    except RecursionError:
+        problem = "not valid JSON (nested too deeply)"
+    raise InvalidVerdict([f"{problem} @ $"])
+
+
+def _figure(digits: str) -> Decimal:
+    """A number with a point or an exponent, as it was written."""
+    return Decimal(_bounded(digits))
+
+
+def _count(digits: str) -> int:
+    return int(_bounded(digits))
+
+
+def _bounded(digits: str) -> str:
+    """A number's digits, unless working with it would take all time and memory: no score needs that many."""
+    if len(digits) > _LONGEST_NUMBER or len(digits.lower().partition("e")[2]) > _LONGEST_EXPONENT:
+        raise InvalidVerdict([f"the number {digits[:20]}... is out of all bounds @ $"])
+    return digits
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise InvalidVerdict([f"{name} is no number @ $"])
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are distinct: of two equal keys nobody can say which was meant."""
+    told = dict(pairs)
+    if len(told) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise InvalidVerdict([f"key {twice!r} stands twice in one object @ $"])
+    return told
+
+
+def fit(schema: type[BaseModel], told: dict[str, Any]) -> BaseModel:
+    """The verdict, if what was told fits the schema; else InvalidVerdict, a line a fault."""
+    try:
+        return schema.model_validate(told)
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        raise InvalidVerdict([f"{fault['msg']}{_got(fault)} @ {_path(fault['loc'])}" for fault in faults]) from None
+
+
+def _path(steps: Iterable[int | str]) -> str:
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+
+
+def _got(fault: Any) -> str:
+    """What was given, where it helps: a missing field has nothing to show."""
+    if fault["type"] == "missing":
+        return ""
+    shown = str(fault["input"]) if isinstance(fault["input"], Decimal) else repr(fault["input"])
+    return f"; got {shown[:_SHOWN]}"
+
+
+def extras(verdict: Any, path: str) -> Iterator[str]:
+    """Where fields stand that the schema does not know."""
+    if isinstance(verdict, BaseModel):
+        yield from (f"{path}.{name}" for name in verdict.model_extra or {})
+        for name in type(verdict).model_fields:
+            yield from extras(getattr(verdict, name), f"{path}.{name}")
+    elif isinstance(verdict, (list, tuple)):
+        for at, item in enumerate(verdict):
+            yield from extras(item, f"{path}[{at}]")

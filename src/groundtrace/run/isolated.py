@@ -1,0 +1,73 @@
+"""The border around one item: what a trace, a plugin or a platform raises is told, and the run goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from groundtrace.errors import GroundtraceError, InvalidVerdict, PlanError, PlatformError
+from groundtrace.model import Case, Finding, Record, Review, Scorecard
+from groundtrace.rubrics.law import unscored, unscored_card
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from groundtrace.ports import Rubric
+
+_BROKE = "rubric_failed"
+
+
+class Isolated:
+    """The one border where anything may be raised: it is told, and the run goes on with the next item.
+
+    The stack trace goes to the log, at level debug.
+    """
+
+    def __init__(self, what: str, tell: Callable[[str], None]) -> None:
+        self.what, self.tell = what, tell
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, InvalidVerdict):
+            return False
+        named = "" if isinstance(error, PlatformError | PlanError) else f"{type(error).__name__}: "
+        logging.getLogger(__name__).debug("%s", self.what or named, exc_info=error)
+        what = "" if isinstance(error, GroundtraceError) and error.of == "store" else self.what
+        self.tell(f"{what}{': ' if what else ''}{named}{error}"[:500])
+        return True
+
+
+class Careful:
+    """A rubric whose trouble with one record becomes that card's reason and not the end of the run."""
+
+    def __init__(self, rubric: Rubric) -> None:
+        self._rubric = rubric
+        self.name, self.version, self.prompt_hash = rubric.name, rubric.version, rubric.prompt_hash
+        self.kinds = rubric.kinds
+        self.schema = rubric.schema
+
+    def cases(self, record: Record, unassessed: frozenset[str]) -> Iterable[Case | Finding]:
+        """The rubric's cases, or a finding that says why there are none."""
+        said: list[str] = []
+        with Isolated(f"rubric {self.name}", said.append):
+            return list(self._rubric.cases(record, unassessed))
+        return [unscored(_BROKE, said[0])]
+
+    def finding(self, record: Record, case: Case, verdict: Any, unassessed: frozenset[str]) -> Finding:
+        """The rubric's finding; what it raises beside InvalidVerdict becomes one."""
+        said: list[str] = []
+        with Isolated(f"rubric {self.name}", said.append):
+            return self._rubric.finding(record, case, verdict, unassessed)
+        raise InvalidVerdict([f"{said[0]} @ $"])
+
+    def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
+        """The rubric's card, or an unscored one that says what the rubric raised."""
+        said = [finding.rationale for finding in findings if finding.reason == _BROKE]
+        if not said:
+            with Isolated(f"rubric {self.name}", said.append):
+                return self._rubric.conclude(record, findings)
+        card = unscored_card(self, record, [unscored(_BROKE, said[0])])
+        return card.model_copy(update={"review": (Review(reason=_BROKE, note=said[0]),)})

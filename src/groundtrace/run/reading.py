@@ -1,0 +1,193 @@
+"""One source, read: its records, and what became of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from groundtrace.model import Record
+from groundtrace.read import read
+from groundtrace.read.gaps import unreadable
+from groundtrace.run.choosing import UNPICKED
+from groundtrace.run.holds import key_of
+from groundtrace.run.isolated import Isolated
+from groundtrace.run.risk import Weighing
+from groundtrace.tally import COST_CAP, Report
+
+if TYPE_CHECKING:
+    from groundtrace.model import Ref, Signal, Trace
+    from groundtrace.plan import Plan
+    from groundtrace.ports import Choose, Convention, Rubric, Source
+    from groundtrace.run.choosing import Choosing
+
+_PLUMBING = frozenset({
+    "client", "code", "container", "db", "dns", "error", "exception", "faas", "host", "http", "k8s", "messaging", "net",
+    "network", "otel", "peer", "process", "rpc", "server", "service", "telemetry", "thread", "tls", "url", "user_agent",
+})  # fmt: skip
+"""What the names of attributes start with that tell how a service is reached and runs, and nothing of what is asked."""
+
+_SEEN = 5
+"""Scopes or attributes named of a trace that nobody reads."""
+
+_PUT_OFF = 1000
+"""Traces that another run works on which are kept to be looked at again; of more, that run alone takes care."""
+
+
+class Reading:
+    """One source, read for a plan; `take` asks whether a trace is ours to work on."""
+
+    def __init__(
+        self,
+        source: Source,
+        plan: Plan,
+        *,
+        conventions: Sequence[Convention],
+        rubrics: Sequence[Rubric],
+        choosing: Choosing,
+        take: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._source, self._plan, self._take = source, plan, take
+        self._conventions, self._rubrics = conventions, rubrics
+        self._choosing = choosing
+        self._looked_at: set[str] | None = set() if hasattr(source, "late") else None
+        self._open: dict[str, int] = {}
+        self.platform = source.platform
+        self.put_off: list[Trace] = []
+        """Traces another run worked on when they were read."""
+        self.report = Report()
+        self._weighing = Weighing(plan, self._note)
+
+    def records(self) -> Iterator[Record]:
+        """The records of every trace looked at; one that cannot be read is counted and named."""
+        picked = _Picking(self._choose, patient=self._choosing.patient)
+        yield from self._taken(lambda: self._source.traces(self._plan.window, picked))
+
+    def late(self, since: str | None) -> Iterator[Record]:
+        """The records of traces that a user complained about after `since` and that were not looked at just now."""
+        source, picked = self._source, _Picking(self._choose_late, patient=self._choosing.patient)
+        late = getattr(source, "late", None)
+        if late is not None:
+            yield from self._taken(lambda: late(self._plan.window, since, picked))
+
+    def again(self) -> Iterator[Record]:
+        """The records of traces that were put off and that nobody works on any more."""
+        waiting, self.put_off = self.put_off, []
+        for trace in waiting:
+            if self._take(key_of(trace.ref)):
+                yield from self._records(trace)
+            else:
+                self.put_off.append(trace)
+
+    def give_up(self) -> None:
+        """Count what is still put off as left to the runs that work on it."""
+        self.report += Report(held=len(self.put_off))
+        self.put_off = []
+
+    def finish(self, record: Record) -> str | None:
+        """Note that a record is done; the key of its trace once all of that are."""
+        key = key_of(record.ref)
+        self._open[key] = self._open.get(key, 1) - 1
+        if self._open[key] > 0:
+            return None
+        del self._open[key]
+        return key
+
+    def _taken(self, traces: Callable[[], Iterator[Trace]]) -> Iterator[Record]:
+        """The records of the traces that are ours to work on and that there is money for."""
+        for trace in self._traces(traces):
+            if self._choosing.purse.is_empty():
+                self.report += Report(passed={COST_CAP: 1})
+            elif self._take(key_of(trace.ref)):
+                yield from self._records(trace)
+            elif len(self.put_off) < _PUT_OFF:
+                self.put_off.append(trace)
+            else:
+                self.report += Report(held=1)
+
+    def _records(self, trace: Trace) -> Iterable[Record]:
+        records: tuple[Record, ...] = (_unread(trace),)
+        with Isolated(f"trace {trace.ref.trace_id} could not be read", self._skip):
+            records = read(trace, self._conventions) if trace.complete else records
+        one = Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
+        self.report += sum(map(self._counted, records), one)
+        if trace.complete and all(record.kind == "other" for record in records):
+            with Isolated("", lambda _: None):  # a neighbour's convention, asked again
+                self.report += Report(unread=_unheard(trace, self._conventions))
+        for record in records:
+            key = key_of(record.ref)
+            self._open[key] = self._open.get(key, 0) + 1
+        return map(self._weighing.weighed, records)
+
+    def _counted(self, record: Record) -> Report:
+        named = self._rubrics if self._plan.names_rubrics else ()
+        return Report.of_record(record) + Report(suited={r.name: int(record.kind in r.kinds) for r in named})
+
+    def _traces(self, begin: Callable[[], Iterator[Trace]]) -> Iterator[Trace]:
+        """What the source gives until its end, or until it fails: what came before that still counts."""
+        traces: Iterator[Trace] | None = None
+        while True:
+            trace = None
+            with Isolated(f"reading {self._source.platform}", self._fail):
+                traces = begin() if traces is None else traces
+                trace = next(traces, None)
+            if trace is None:
+                return
+            yield trace
+
+    def _choose(self, ref: Ref, signals: tuple[Signal, ...]) -> bool:
+        if not self._plan.holds(ref.trace_id):
+            return False
+        share = getattr(self._source, "default_share", 1.0)
+        why_not = self._choosing.why_not(ref, signals, share, self._note)
+        self.report += Report(seen=1, passed={why_not: 1} if why_not else {})
+        if why_not is None and self._looked_at is not None:
+            self._looked_at.add(ref.trace_id)
+        return why_not is None
+
+    def _choose_late(self, ref: Ref, signals: tuple[Signal, ...]) -> bool:
+        if not self._plan.holds(ref.trace_id) or ref.trace_id in (self._looked_at or ()):
+            return False
+        why_not = self._choosing.why_not_late(ref, signals, self._note)
+        if why_not != UNPICKED:
+            self.report += Report(seen=1, passed={why_not: 1} if why_not else {})
+        return why_not is None
+
+    def _note(self, what: str) -> None:
+        self.report += Report(notes=(what,))
+
+    def _skip(self, why: str) -> None:
+        self.report += Report(skipped=1, notes=(why,))
+
+    def _fail(self, why: str) -> None:
+        self.report += Report(failed=(why,))
+
+
+@dataclass(frozen=True)
+class _Picking:
+    """What a source asks of each trace; a patient one wants to know first whether the trace failed."""
+
+    ask: Choose
+    patient: bool
+
+    def __call__(self, ref: Ref, signals: tuple[Signal, ...]) -> bool:
+        return self.ask(ref, signals)
+
+
+def _unread(trace: Trace) -> Record:
+    """What stands for a trace that can't be read, or not yet."""
+    return Record(id=trace.ref.trace_id, ref=trace.ref, kind="other", gaps=unreadable(growing=not trace.complete))
+
+
+def _unheard(trace: Trace, conventions: Sequence[Convention]) -> dict[str, dict[str, int]]:
+    """Why nothing to judge was found in a trace, and what was seen instead: steps, or whose scopes and attributes."""
+    names = [name for span in trace.spans for name in (*span.attributes, span.scope)]
+    known = [c for c in conventions if any(name.startswith(c.marks) for name in names)]
+    roles = {said.role for span in trace.spans for c in known if (said := c.reading(span)) is not None} - {"other"}
+    heads = sorted({name.partition(".")[0] for span in trace.spans for name in span.attributes} - {""})
+    if roles:
+        return {"only steps such as embedding, no request or call to a model": {", ".join(sorted(roles)): 1}}
+    if heads and _PLUMBING.issuperset(heads):
+        return {"only HTTP, databases and the like, no request or call to a model": {", ".join(heads[:_SEEN]): 1}}
+    scopes = sorted({span.scope for span in trace.spans} - {""})
+    return {"no installed convention reads them": {", ".join((scopes or heads)[:_SEEN]) or "no attributes": 1}}

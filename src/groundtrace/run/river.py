@@ -1,0 +1,280 @@
+"""What a plan names, opened, and how its traces flow through it."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeAlias, cast
+
+from groundtrace.cascade import cascade
+from groundtrace.evaluate import evaluate
+from groundtrace.judges.patient import Patient
+from groundtrace.model import Case
+from groundtrace.plugins import load
+from groundtrace.review import audited
+from groundtrace.run.choosing import Choosing
+from groundtrace.run.isolated import Careful, Isolated
+from groundtrace.run.reading import Reading
+from groundtrace.run.risk import Weighing, same_model
+from groundtrace.run.writing import BATCH, Door, Writing
+from groundtrace.tally import Report
+
+if TYPE_CHECKING:
+    from groundtrace.model import Record, Scorecard
+    from groundtrace.plan import Plan
+    from groundtrace.plugins import Spec
+    from groundtrace.ports import Convention, Memory, Rubric, Sink, Source
+    from groundtrace.run.holds import Holds
+
+_VAIN = 3
+"""Batches none of which reached any sink, after which no more is asked: a judge is not paid for what goes nowhere."""
+
+_DEEPER = "rag_faithfulness"
+"""The rubric of ours that another one may send a record on to."""
+
+_PAUSE, _PATIENCE = 0.2, 600.0
+"""Seconds between two looks at the traces another run works on, and without one of them coming free until we leave."""
+
+Watch: TypeAlias = Callable[[int, int], None]
+"""Is told how far a run is: traces read, cards written."""
+
+Bank: TypeAlias = "tuple[Source, Sequence[Door]]"
+"""A source and the sinks its cards go to."""
+
+
+@dataclass
+class River:
+    """Everything a plan names, opened; nothing has been read, asked or written yet."""
+
+    plan: Plan
+    banks: Sequence[Bank]
+    conventions: Sequence[Convention]
+    rubrics: Sequence[Rubric]
+    judge: Patient
+    full: Patient | None
+    """The judge of a cascade, for what the first one doubts."""
+    choosing: Choosing
+    memory: Memory
+    watch: Watch
+    stopping: Callable[[], bool]
+
+    @classmethod
+    def opened(
+        cls,
+        plan: Plan,
+        memory: Memory,
+        *,
+        progress: Watch | None = None,
+        stopping: Callable[[], bool] | None = None,
+    ) -> Self:
+        """Open all a plan names; PlanError or PlatformError where one of them can't be."""
+        doors = [Door(_named(spec), load("sink", spec)) for spec in plan.sinks]
+        sources = _joined(load("source", spec) for spec in plan.sources)
+        judge = Patient(load("judge", plan.judge))
+        full = Patient(load("judge", plan.cascade.judge)) if plan.cascade else None
+        Weighing(plan, _unsaid)  # what a plan names is had before anything starts
+        return cls(
+            plan=plan,
+            banks=[(source, doors if doors or plan.dry_run else [_home(source)]) for source in sources],
+            conventions=plan.vocabularies(),
+            rubrics=[Careful(load("rubric", spec)) for spec in plan.rubrics],
+            judge=judge,
+            full=full,
+            choosing=Choosing.of(plan, full or judge, memory),
+            memory=memory,
+            watch=progress or _unwatched,
+            stopping=stopping or _never,
+        )
+
+    @property
+    def judges(self) -> str:
+        """Who judges, in the order they are asked."""
+        return f"{self.judge.id}, then {self.full.id}" if self.full else self.judge.id
+
+    def reading(self, source: Source, holds: Holds | None = None) -> Reading:
+        """One source, to be read for this plan."""
+        take = {} if holds is None else {"take": holds.take}
+        return Reading(
+            source, self.plan, conventions=self.conventions, rubrics=self.rubrics, choosing=self.choosing, **take
+        )
+
+    def flow(self, source: Source, doors: Sequence[Door], before: Report, holds: Holds | None = None) -> Report:
+        """Read one source to its end; its cards go to these sinks. `before` is what the sources before it gave."""
+        reading = self.reading(source, holds)
+        kind = (self.full or self.judge).kind
+        writing = Writing(doors, self.memory, holds, kind, headline_only=self.plan.scores == "headline")
+        passage = _Passage(self, reading, writing, before)
+        try:
+            with Isolated("keeping scores", writing.fail):
+                if passage.carry(reading.records()):
+                    self._wait(passage)
+                    if holds is not None:
+                        self._bring_back(passage, source)
+        finally:
+            with Isolated("keeping scores", writing.fail):
+                writing.flush()
+                if not self.stopping() and not writing.vain:
+                    writing.left_over()
+        reading.give_up()
+        notes = (note for door in doors for note in getattr(door.sink, "notes", tuple)())
+        return reading.report + Report(notes=(*source.notes(), *notes, *self.choosing.purse.notes)) + writing.report
+
+    def _bring_back(self, passage: _Passage, source: Source) -> None:
+        """Look at the traces users complained about since the last run; how far that was is kept once all are written.
+
+        Only a memory that outlives the run knows since when.
+        """
+        reading, writing = passage.reading, passage.writing
+        if not hasattr(source, "late"):
+            return
+        place = f"feedback:{source.platform}:{getattr(source, 'project', None) or ''}"
+        before = reading.report.left_behind + writing.report.left_behind
+        if not passage.carry(reading.late(self.memory.cursor(place))):
+            return
+        self._wait(passage)
+        writing.flush()
+        left = reading.report.left_behind + writing.report.left_behind - before + len(reading.put_off)
+        reached = getattr(source, "watermark", lambda: None)()
+        if reached is not None and not left and not self.stopping():
+            self.memory.move_cursor(place, reached)
+
+    def _wait(self, passage: _Passage) -> None:
+        """Take up the traces another run worked on as they come free: done by it they cost nothing, else they are ours.
+
+        What is ours was written and given back before, so two runs never wait for each other.
+        """
+        reading, since = passage.reading, time.monotonic()
+        while reading.put_off and not self.stopping() and time.monotonic() - since < _PATIENCE:
+            passage.writing.flush()
+            left = len(reading.put_off)
+            if not passage.carry(reading.again()):
+                return
+            if len(reading.put_off) < left:
+                since = time.monotonic()
+            elif reading.put_off:
+                time.sleep(_PAUSE)
+
+
+@dataclass
+class _Passage:
+    """One source on its way through a river."""
+
+    river: River
+    reading: Reading
+    writing: Writing
+    before: Report
+    taken: int = 0
+    broken: bool = False
+    """Whether the judge, or the memory, gave up."""
+
+    def carry(self, records: Iterable[Record]) -> bool:
+        """Judge records and write their cards; False where going on is in vain."""
+        river = self.river
+        ours = {rubric.name for rubric in river.rubrics}
+        ask: Callable[..., Iterator[Scorecard]] = evaluate
+        if river.full is not None and river.plan.cascade is not None:
+            ask = functools.partial(cascade, full=river.full, band=river.plan.cascade.band)
+        judged = ask(
+            records,
+            river.rubrics,
+            river.judge,
+            memory=river.memory,
+            referrals={} if _DEEPER in ours else {_DEEPER: Careful(load("rubric", _DEEPER))},
+            batch_id=self.before.about.batch_id,
+            finished=lambda record: self.writing.finish(self.reading.finish(record)),
+            stopping=river.stopping,
+        )
+        written = sum(sum(states.values()) for states in self.before.cards.values())
+        cards = cast("Generator[Scorecard]", judged)
+        with closing(cards):
+            for card in self._heard(cards):
+                self.taken += 1
+                self.writing.take(audited(self._marked(card), river.plan.audit_rate))
+                self._name(card)
+                river.watch(self.before.traces + self.reading.report.traces, written + self.taken)
+                if self.writing.vain >= _VAIN:
+                    platform = self.reading.platform
+                    self.writing.fail(f"stopped judging {platform}: no score of {_VAIN * BATCH} cards went out")
+                    return False
+        return not self.broken
+
+    def _heard(self, cards: Iterator[Scorecard]) -> Iterator[Scorecard]:
+        """The cards until their end, or until the judge fails: what came before that still counts."""
+        while True:
+            card, over = None, list[str]()
+            with Isolated(f"judge {self.river.judge.id}", over.append):
+                card = next(cards, None)
+            for why in over:
+                self.broken = True
+                self.writing.fail(why)
+            if card is None:
+                return
+            yield card
+
+    def _marked(self, card: Scorecard) -> Scorecard:
+        """The card, with a mark where the model that wrote the answer judged it and nobody held it against people."""
+        generator = card.slices.get("generator_model", "")
+        if card.judge_kind != "llm" or card.calibration or not same_model(card.judge, generator):
+            return card
+        hint = "another judge, or a calibration of this one, would say more"
+        self.writing.note(f"judge {card.judge}: the model {generator} wrote answers it judges; {hint}")
+        return card.model_copy(update={"flags": tuple(sorted({*card.flags, "self_judged"}))})
+
+    def _name(self, card: Scorecard) -> None:
+        """Note which record the judge broke on."""
+        for judge in filter(None, (self.river.judge, self.river.full)):
+            fault = judge.broke.pop((card.record_id, card.rubric), None)
+            if fault is None:
+                continue
+            where = f"record {card.record_id} of trace {card.ref.trace_id}"
+            self.writing.note(f"judge {judge.id} broke on {card.rubric} of {where}: {fault}")
+
+
+def survey(river: River, source: Source, see: Callable[[Record], None] = lambda _: None) -> Report:
+    """Read one source to its end and count what a judge would be asked, in tokens of about four characters."""
+    reading, total = river.reading(source), Report()
+    for record in reading.records():
+        see(record)
+        for rubric in (rubric for rubric in river.rubrics if record.kind in rubric.kinds):
+            for item in rubric.cases(record, river.judge.unassessed(rubric.name)):
+                if isinstance(item, Case):
+                    asked = len(item.prefix) + len(item.render("0" * 16))
+                    total += Report(cases=1, tokens=-(-asked // 4))
+    return reading.report + Report(notes=source.notes()) + total
+
+
+def _joined(sources: Iterable[Source]) -> list[Source]:
+    """The sources, those that can be read as one joined: a trace may be spread over them, or stand in two."""
+    apart: list[Source] = []
+    for source in sources:
+        joins = (getattr(held, "join", lambda _: None)(source) for held in apart)
+        at, one = next(((at, one) for at, one in enumerate(joins) if one is not None), (len(apart), source))
+        apart[at : at + 1] = [one]
+    return apart
+
+
+def _named(spec: Spec) -> str:
+    """A spec in a few words."""
+    return spec if isinstance(spec, str) else f"{spec['use']}:{spec.get('argument', '')}".rstrip(":")
+
+
+def _home(source: Source) -> Door:
+    """Where the scores of a source go by themselves; the report calls it by its files, where it has some."""
+    sink: Sink = source.home()
+    files = ", ".join(map(str, getattr(sink, "files", ())))
+    return Door(files or f"home of {source.platform}", sink)
+
+
+def _never() -> bool:
+    return False
+
+
+def _unsaid(_: str) -> None:
+    """Nothing was weighed yet."""
+
+
+def _unwatched(_: int, __: int) -> None:
+    """Nobody looks on."""

@@ -1,0 +1,143 @@
+"""What a plan chooses for a run: a cascade, risk record by record, headline scores alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import groundtrace.plugins
+from groundtrace.errors import PlanError
+from groundtrace.plan import Cascade, Plan
+from groundtrace.run import run
+from groundtrace.testing import ScriptedJudge
+
+PASSAGE = "The night ferry to Sandhaven leaves at 21:40 every day and takes 95 minutes."
+RECORDS = [
+    {"id": "sure", "query": "When?", "context": [PASSAGE], "answer": f"{PASSAGE[:-1]} [1].", "tags": ["health"]},
+    {"id": "odd", "query": "When?", "context": [PASSAGE], "answer": "A cabin costs 60 euros [1].", "tags": ["fun"]},
+]
+SUPPORTED = {
+    "score": 5,
+    "support_level": "Directly Supports",
+    "rationale": "The passage says it.",
+    "key_evidence": "leaves at 21:40 every day",
+    "missing_information": None,
+    "confidence": 0.9,
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, the current one, with two records."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in RECORDS), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def hire(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedJudge]:
+    """Let plans name a judge "hired" that says what it is told to."""
+    true = groundtrace.plugins.load
+
+    def hire(script: Any = SUPPORTED, **how: Any) -> ScriptedJudge:
+        judge = ScriptedJudge(script, **how)
+        monkeypatch.setattr(
+            sys.modules["groundtrace.run.river"],
+            "load",
+            lambda kind, spec: judge if (kind, spec) == ("judge", "hired") else true(kind, spec),
+        )
+        return judge
+
+    return hire
+
+
+def cards(folder: Path) -> dict[str, dict[str, Any]]:
+    """The newest card of each record."""
+    lines = (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    return {card["record_id"]: card for card in map(json.loads, lines)}
+
+
+def plan(**more: Any) -> Plan:
+    """What most tests here do."""
+    said = {"sources": "records.jsonl", "sinks": "jsonl:out.jsonl", "rubrics": "source_support", "audit_rate": 0.0}
+    return Plan(**{**said, **more})
+
+
+def test_a_cascade_puts_what_the_first_judge_doubts_to_the_full_one(
+    here: Path, hire: Callable[..., ScriptedJudge]
+) -> None:
+    """And with a store asks nobody the second time."""
+    judge = hire()
+    told = plan(cascade={"judge": "hired"}, store="store.db")
+    report = run(told)
+    assert [case.record_id for case in judge.heard] == ["odd"]
+    assert {name: card["decided_by"] for name, card in cards(here).items()} == {"sure": "cheap", "odd": "full"}
+    assert report.about.judge.endswith(", then scripted")
+    again = run(told)
+    assert (again.about.calls, len(judge.heard), again.receipts) == (0, 1, {"jsonl:out.jsonl": {"unchanged": 6}})
+
+
+def test_a_cascade_reads_back_from_its_file_and_is_checked(here: Path) -> None:
+    """A band that is none, a key that is none."""
+    told = plan(cascade={"judge": "offline", "band": [0.2, 0.5]})
+    (here / "plan.toml").write_text(told.to_toml(), encoding="utf-8")
+    assert Plan.from_toml("plan.toml") == told
+    assert told.cascade == Cascade(judge="offline", band=(0.2, 0.5))
+    with pytest.raises(PlanError, match="band"):
+        plan(cascade={"judge": "offline", "band": [0.9, 0.5]})
+    with pytest.raises(PlanError, match="cascade"):
+        plan(cascade={"judge": "offline", "bnd": [0.1, 0.5]})
+
+
+@pytest.mark.parametrize(
+    ("risk", "high"),
+    [
+        ("normal", set()),
+        ("high", {"sure", "odd"}),
+        ({"tags": {"health": "high"}}, {"sure"}),
+        ({"default": "high", "tags": {"fun": "normal"}}, {"sure"}),
+        ({"predicate": "mine:is_risky"}, {"odd"}),
+        ({"predicate": "mine:breaks"}, {"sure", "odd"}),
+    ],
+)
+def test_risk_is_a_record_s_own(here: Path, risk: Any, high: set[str]) -> None:
+    """By default, by tag, by a function; one that breaks makes the record high and is told."""
+    code = "def is_risky(record):\n    return 'cabin' in record.answer\n\n\ndef breaks(record):\n    return 1 / 0\n"
+    (here / "mine.py").write_text(code, encoding="utf-8")
+    sys.modules.pop("mine", None)
+    report = run(plan(risk=risk))
+    assert {name for name, card in cards(here).items() if card["risk"] == "high"} == high
+    broke = isinstance(risk, dict) and risk.get("predicate") == "mine:breaks"
+    assert any("could not be told, so it is high: ZeroDivisionError" in note for note in report.notes) == broke
+
+
+def test_a_predicate_that_is_not_there_never_starts_a_run(here: Path) -> None:
+    """Nothing is read or written."""
+    with pytest.raises(PlanError, match="nowhere:to_be_found"):
+        run(plan(risk={"predicate": "nowhere:to_be_found"}))
+    assert not (here / "out.jsonl").exists()
+
+
+def test_headline_sends_each_rubric_s_own_score_alone(here: Path) -> None:
+    """What was sent before and is no more is taken back; sent again it is whole."""
+    run(plan(scores="headline"))
+    assert {score["name"] for card in cards(here).values() for score in card["scores"]} == {"source_support"}
+    run(plan())
+    assert {len(card["scores"]) for card in cards(here).values()} == {3}
+
+
+def test_a_judge_of_its_own_model_s_answers_is_said_once_and_marked(
+    here: Path, hire: Callable[..., ScriptedJudge]
+) -> None:
+    """Dates at the end of a model's name aside."""
+    hire(id="openai:gpt-5.2,temperature=0")
+    spoken = [{**record, "slices": {"generator_model": "gpt-5.2-2026-01-01"}} for record in RECORDS]
+    (here / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in spoken), encoding="utf-8")
+    report = run(plan(judge="hired"))
+    assert sum("wrote answers it judges" in note for note in report.notes) == 1
+    assert all("self_judged" in card["flags"] for card in cards(here).values())
