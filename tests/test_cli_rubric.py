@@ -18,7 +18,7 @@ WIDTH = 100
 
 def record(at: int, **fields: Any) -> dict[str, Any]:
     """A record of two cited claims, the first of which is wrong every other time, and one that is uncited."""
-    told = f"The night ferry number {at} leaves at 21:{10 + at + at % 2} [1]. Bicycles travel free [2]. Dogs are free."
+    told = f"The night ferry number {at} leaves at 21:{10 + at + at % 2} [1]. Bicycles are free [2]. Dogs are free."
     context = [
         {"id": "p1", "text": f"The night ferry number {at} leaves at 21:{10 + at} every day except Sunday."},
         {"id": "p2", "text": "Bicycles travel free on all crossings."},
@@ -46,7 +46,7 @@ def change(folder: Path, old: str, new: str, file: str = COPY) -> None:
     (folder / file).write_text(text.replace(old, new), "utf-8")
 
 
-def tested(folder: Path, more: str = "") -> dict[str, Any]:
+def comparison(folder: Path, more: str = "") -> dict[str, Any]:  # noqa: PT028 - no test, "tested" is what it gives
     """What a test says as JSON."""
     done = groundtrace(f"rubric test {COPY} --golden golden.jsonl --json {more}", folder)
     assert done.returncode == 0, done.stderr
@@ -177,7 +177,7 @@ def test_a_test_shows_each_score_before_and_after_with_an_interval(folder: Path)
 
 def test_a_test_of_the_built_in_finds_nothing(folder: Path) -> None:
     """No change is told as none, not as an interval of no width."""
-    told = tested(folder)
+    told = comparison(folder)
     assert {change["change"] for change in told["changes"]} == {0}
     assert {change["interval"] for change in told["changes"]} == {None}
     assert told["moved"] == []
@@ -188,7 +188,7 @@ def test_a_test_of_the_built_in_finds_nothing(folder: Path) -> None:
 def test_json_holds_all_of_it(folder: Path) -> None:
     """One object; the headline first."""
     change(folder, 'pairs = "auto"', 'pairs = "all"')
-    told = tested(folder)
+    told = comparison(folder)
     first = told["changes"][0]
     assert (first["score"], first["n"], first["clusters"]) == ("source_support", 8, 8)
     assert first["interval"]["low"] <= first["change"] <= first["interval"]["high"]
@@ -209,7 +209,7 @@ def test_records_of_one_document_count_together(folder: Path) -> None:
         for at, row in enumerate(rows):
             row["context"][0]["metadata"] = {"source": f"timetable {at % documents}"}
         write(folder, rows)
-        first = tested(folder)["changes"][0]
+        first = comparison(folder)["changes"][0]
         assert (first["n"], first["clusters"]) == (8, documents)
         assert (first["interval"] is None) == (documents == 1)
     done = groundtrace(f"rubric test {COPY} --golden golden.jsonl", folder)
@@ -236,7 +236,7 @@ def test_adopting_writes_one_line(folder: Path) -> None:
     """Byte for byte the rest stays; tested again, it says so."""
     change(folder, 'pairs = "auto"', 'pairs = "all"')
     before = (folder / COPY).read_bytes()
-    told = tested(folder, "--adopt")
+    told = comparison(folder, "--adopt")
     line = f'adopted = "{told["versions"][1]}"\n'.encode()
     assert told["adopted"] is True
     assert (folder / COPY).read_bytes().replace(line, b"") == before
@@ -252,7 +252,7 @@ def test_a_copy_is_compared_with_another(folder: Path) -> None:
     change(folder, 'pairs = "auto"', 'pairs = "all"')
     change(folder, 'pairs = "auto"', 'pairs = "all"', "before/source_support.toml")
     change(folder, "supported = 4", "supported = 5", "before/source_support.toml")
-    told = tested(folder, "--against before/source_support.toml")
+    told = comparison(folder, "--against before/source_support.toml")
     assert [change["change"] == 0 for change in told["changes"]] == [True, True, False]
     done = groundtrace(f"rubric test {COPY} --golden golden.jsonl --against rubrics/rag_faithfulness.toml", folder)
     assert done.returncode == 2
@@ -286,9 +286,8 @@ def test_a_judge_that_breaks_on_a_record_leaves_it_unscored_both_times(folder: P
     """Counted, named, and the rest is compared."""
     around = {"PYTHONPATH": str(neighbours.unpack("hostile", folder))}
     change(folder, 'pairs = "auto"', 'pairs = "all"')
-    line = f"rubric test {COPY} --golden golden.jsonl --judge stumbler:number3 --json".replace("number3", "number\\ 3")
-    done = groundtrace(line, folder, env=around)
+    done = groundtrace(f"rubric test {COPY} --golden golden.jsonl --judge stumbler:r3 --json", folder, env=around)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert (told["unscored"], told["changes"][0]["n"]) == ([0, 0], 8)
+    assert (told["unscored"], told["changes"][0]["n"]) == ([1, 1], 7)
     assert "broke on record r3" in done.stderr

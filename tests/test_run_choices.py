@@ -13,6 +13,7 @@ import pytest
 import groundtrace.plugins
 from groundtrace.errors import PlanError
 from groundtrace.plan import Cascade, Plan
+from groundtrace.rubrics import copies
 from groundtrace.run import run
 from groundtrace.testing import ScriptedJudge
 
@@ -121,6 +122,16 @@ def test_a_predicate_that_is_not_there_never_starts_a_run(here: Path) -> None:
     with pytest.raises(PlanError, match="nowhere:to_be_found"):
         run(plan(risk={"predicate": "nowhere:to_be_found"}))
     assert not (here / "out.jsonl").exists()
+
+
+def test_a_copy_that_was_not_tested_is_said_in_the_report(here: Path) -> None:
+    """And judges all the same."""
+    copies.write("source_support", here, groundtrace.plugins.rubric("source_support").version)
+    file = here / "source_support.toml"
+    file.write_text(file.read_text("utf-8").replace("review_below = 3", "review_below = 5"), encoding="utf-8")
+    report = run(plan(rubrics="source_support,copy=source_support.toml"))
+    assert [note for note in report.notes if "groundtrace rubric test" in note]
+    assert report.cards == {"source_support": {"scored": 2}}
 
 
 def test_headline_sends_each_rubric_s_own_score_alone(here: Path) -> None:

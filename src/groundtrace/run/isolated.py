@@ -48,6 +48,8 @@ class Careful:
         self.name, self.version, self.prompt_hash = rubric.name, rubric.version, rubric.prompt_hash
         self.kinds = rubric.kinds
         self.schema = rubric.schema
+        self.notes: Callable[[], Iterable[str]] = getattr(rubric, "notes", tuple)
+        """What a user should know of the rubric itself, as of a copy that was never tested."""
 
     def cases(self, record: Record, unassessed: frozenset[str]) -> Iterable[Case | Finding]:
         """The rubric's cases, or a finding that says why there are none."""

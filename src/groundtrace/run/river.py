@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from groundtrace.model import Record, Scorecard
     from groundtrace.plan import Plan
     from groundtrace.plugins import Spec
-    from groundtrace.ports import Convention, Memory, Rubric, Sink, Source
+    from groundtrace.ports import Convention, Memory, Sink, Source
     from groundtrace.run.holds import Holds
 
 _VAIN = 3
@@ -52,7 +52,7 @@ class River:
     plan: Plan
     banks: Sequence[Bank]
     conventions: Sequence[Convention]
-    rubrics: Sequence[Rubric]
+    rubrics: Sequence[Careful]
     judge: Patient
     full: Patient | None
     """The judge of a cascade, for what the first one doubts."""
@@ -119,7 +119,8 @@ class River:
                 if not self.stopping() and not writing.vain:
                     writing.left_over()
         reading.give_up()
-        notes = (note for door in doors for note in getattr(door.sink, "notes", tuple)())
+        notes = [note for door in doors for note in getattr(door.sink, "notes", tuple)()]
+        notes += [note for rubric in self.rubrics for note in rubric.notes()]
         return reading.report + Report(notes=(*source.notes(), *notes, *self.choosing.purse.notes)) + writing.report
 
     def _bring_back(self, passage: _Passage, source: Source) -> None:
