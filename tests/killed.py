@@ -167,6 +167,7 @@ class Ward:
             words += ["--to", f"jsonl:{self.out}", "--to", self.sink]
         command = [*PROGRAM, "run", *words, "--store", self.where, "--json"]
         env = os.environ | {"PYTHONPATH": str(self.site), "PYTHONFAULTHANDLER": "1"}
+        env |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.site.parent / "compiled")}
         told, trouble = (self._log(len(self.runs), kind) for kind in ("out", "err"))
         with told.open("w", encoding="utf-8") as out, trouble.open("w", encoding="utf-8") as err:
             made = subprocess.Popen(command, cwd=self.folder, env=env, text=True, stdout=out, stderr=err)

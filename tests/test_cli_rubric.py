@@ -46,7 +46,7 @@ def change(folder: Path, old: str, new: str, file: str = COPY) -> None:
     (folder / file).write_text(text.replace(old, new), "utf-8")
 
 
-def comparison(folder: Path, more: str = "") -> dict[str, Any]:  # noqa: PT028 - no test, "tested" is what it gives
+def comparison(folder: Path, more: str = "") -> dict[str, Any]:
     """What a test says as JSON."""
     done = groundtrace(f"rubric test {COPY} --golden golden.jsonl --json {more}", folder)
     assert done.returncode == 0, done.stderr

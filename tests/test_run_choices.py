@@ -13,9 +13,9 @@ import pytest
 import groundtrace.plugins
 from groundtrace.errors import PlanError
 from groundtrace.plan import Cascade, Plan
-from groundtrace.rubrics import copies
 from groundtrace.run import run
 from groundtrace.testing import ScriptedJudge
+from terminal import groundtrace as command
 
 PASSAGE = "The night ferry to Sandhaven leaves at 21:40 every day and takes 95 minutes."
 RECORDS = [
@@ -126,10 +126,10 @@ def test_a_predicate_that_is_not_there_never_starts_a_run(here: Path) -> None:
 
 def test_a_copy_that_was_not_tested_is_said_in_the_report(here: Path) -> None:
     """And judges all the same."""
-    copies.write("source_support", here, groundtrace.plugins.rubric("source_support").version)
-    file = here / "source_support.toml"
+    command("rubric copy source_support", here)
+    file = here / "rubrics" / "source_support.toml"
     file.write_text(file.read_text("utf-8").replace("review_below = 3", "review_below = 5"), encoding="utf-8")
-    report = run(plan(rubrics="source_support,copy=source_support.toml"))
+    report = run(plan(rubrics="source_support,copy=rubrics/source_support.toml"))
     assert [note for note in report.notes if "groundtrace rubric test" in note]
     assert report.cards == {"source_support": {"scored": 2}}
 
