@@ -79,18 +79,24 @@ def _span(n: int, at: int, parent: int | None, kind: str, held: Mapping[str, str
 class Point:
     """Where a run is killed: seconds after the n-th question or write since the last kill; n = 0 is its start."""
 
+    what: str
     n: int
     after: float
 
 
-def points(pick: random.Random, count: int, whole: int) -> list[Point]:
-    """Random points, spread over the questions and writes an undisturbed run takes; some before a run does anything.
+def points(pick: random.Random, count: int, whole: Mapping[str, int]) -> list[Point]:
+    """Random points, half of them at a question, spread over what an undisturbed run takes; some at the start of a run.
 
-    None falls on the last moments, when a run may be over before it is killed.
+    None falls on the last moments, when a run may be over before it is killed. Questions are ahead of the writes and
+    end sooner.
     """
-    early = [Point(0, pick.uniform(0.1, 1.0)) for _ in range(count // 10)]
-    places = [0, *sorted(pick.randrange(whole * 9 // 10) for _ in range(count - len(early)))]
-    made = [Point(1 + n - before, pick.choice((0.0, pick.uniform(0, 0.02)))) for before, n in pairwise(places)]
+    early = [Point("start", 0, pick.uniform(0.1, 1.0)) for _ in range(count // 10)]
+    kinds = ["ask" if at % 2 else "write" for at in range(count - len(early))]
+    places = sorted((pick.uniform(0, 0.7 if what == "ask" else 0.93), what) for what in kinds)
+    made = [
+        Point(what, 1 + int((share - before) * whole[what]), pick.choice((0.0, pick.uniform(0, 0.02))))
+        for (before, _), (share, what) in pairwise([(0.0, ""), *places])
+    ]
     middle = len(made) // 2
     return [*made[:middle], *early, *made[middle:]]
 
@@ -114,10 +120,10 @@ class Platform:
     def until(self, point: Point, runs: Sequence[subprocess.Popen[str]]) -> subprocess.Popen[str]:
         """Wait for a point; the run it falls on, which is in the middle of its work then."""
         end, by = time.monotonic() + _PATIENCE, None
-        first = self.told("/came")
+        first = self.told("/came").get(point.what, 0)
         while point.n and by is None:
             over = all(run.poll() is not None for run in runs) or time.monotonic() > end
-            by = self.told(f"/until?came={first + point.n}")
+            by = self.told(f"/until/{point.what}?n={first + point.n}")
             assert by is not None or not over, f"the runs never came to {point}"
         time.sleep(point.after)
         return next((run for run in runs if run.pid == by), runs[-1])

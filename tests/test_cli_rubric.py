@@ -282,12 +282,12 @@ def test_records_of_another_kind_and_lines_that_are_none_are_told(folder: Path) 
     assert "holds no record for this rubric; source_support is for records of kind answer" in none.stderr
 
 
-def test_a_judge_that_breaks_on_a_record_leaves_it_unscored_both_times(folder: Path) -> None:
+def test_a_record_the_judge_breaks_on_is_unscored_both_times(folder: Path) -> None:
     """Counted, named, and the rest is compared."""
     around = {"PYTHONPATH": str(neighbours.unpack("hostile", folder))}
-    change(folder, 'pairs = "auto"', 'pairs = "all"')
+    write(folder, [record(at, answer=f"The night ferry number {at} leaves at 21:{10 + at} [1].") for at in range(4)])
     done = groundtrace(f"rubric test {COPY} --golden golden.jsonl --judge stumbler:r3 --json", folder, env=around)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert (told["unscored"], told["changes"][0]["n"]) == ([1, 1], 7)
+    assert (told["unscored"], told["changes"][0]["n"]) == ([1, 1], 3)
     assert "broke on record r3" in done.stderr

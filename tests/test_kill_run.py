@@ -36,7 +36,7 @@ def stand() -> Iterator[Platform]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(site: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, int]:
+def undisturbed(site: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, dict[str, int]]:
     """What a run leaves that nobody kills, and how many questions and writes it takes."""
     folder = tmp_path_factory.mktemp("undisturbed")
     with killed.platform() as stand:
@@ -60,7 +60,7 @@ def ward(tmp_path: Path, site: Path, source: Path, stand: Platform) -> Iterator[
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
-def test_kills_lose_and_double_nothing(seed: int, ward: Ward, undisturbed: tuple[Outcome, int]) -> None:
+def test_kills_lose_and_double_nothing(seed: int, ward: Ward, undisturbed: tuple[Outcome, dict[str, int]]) -> None:
     """Whatever was in flight, going on to the end leaves what an undisturbed run leaves."""
     found, whole = undisturbed
     report = killed.shoot(ward, killed.points(random.Random(seed), _POINTS, whole))
@@ -70,7 +70,7 @@ def test_kills_lose_and_double_nothing(seed: int, ward: Ward, undisturbed: tuple
 
 
 def test_two_workers_on_postgresql_share_the_work_and_survive_kills(
-    ward: Ward, schema: str, undisturbed: tuple[Outcome, int]
+    ward: Ward, schema: str, undisturbed: tuple[Outcome, dict[str, int]]
 ) -> None:
     """Two runs at once on one store, each killed and started again, leave what one leaves."""
     found, whole = undisturbed
@@ -81,7 +81,9 @@ def test_two_workers_on_postgresql_share_the_work_and_survive_kills(
     killed.check(ward, found)
 
 
-def test_a_platform_in_trouble_gets_the_rest_from_the_next_run(ward: Ward, undisturbed: tuple[Outcome, int]) -> None:
+def test_a_platform_in_trouble_gets_the_rest_from_the_next_run(
+    ward: Ward, undisturbed: tuple[Outcome, dict[str, int]]
+) -> None:
     """What it refused, and what it may have taken without a word, is sent again; nothing else is, and nobody asked."""
     found, _ = undisturbed
     ward.stand.told("/trouble", busy=40, drop=30)

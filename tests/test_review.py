@@ -226,7 +226,7 @@ def test_no_judge_is_asked_about_a_decided_card() -> None:
     (card,) = evaluate([sample_record()], [SourceSupport()], OfflineJudge(), memory=memory)
     decided = decide(card, decision("rejected", card))
     memory.keep_card(decided)
-    changed = sample_record(answer="The ferry leaves at 23:15 [1].")
+    changed = sample_record().model_copy(update={"tags": ("read anew",)})
     judge = ScriptedJudge("never asked")
     (told,) = evaluate([changed], [SourceSupport()], judge, memory=memory)
     assert told.model_copy(update={"attempts": decided.attempts}) == decided

@@ -153,6 +153,24 @@ def test_a_corrected_card_survives_every_run_after_it(here: Path, hire: Callable
     assert (last.about.calls, last.receipts) == (0, {"jsonl:out.jsonl": {"unchanged": 120}})
 
 
+def test_a_record_of_another_file_that_is_numbered_alike_is_another_record(
+    here: Path, hire: Callable[..., ScriptedJudge]
+) -> None:
+    """What a model or a person said of one file's r3 says nothing of another's."""
+    hire()
+    run(plan(judge="hired"))
+    with open_store("store.db") as store:
+        for card in map(store.card, [card["id"] for card in cards(here / "out.jsonl")][:5]):
+            assert card is not None
+            store.keep_card(decide(card, Decision(card_id=card.id, state="accepted", who="ada", when="2026-11-30")))
+    other = here / "other.jsonl"
+    lines = [{**record(n), "answer": f"A cabin on ferry {n} costs 60 euros [1]."} for n in range(40)]
+    other.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    report = run(plan(sources="other.jsonl", sinks="jsonl:others.jsonl"))
+    assert (report.kept, report.about.calls) == ({}, 40)
+    assert {card["judge_kind"] for card in cards(here / "others.jsonl")} == {"offline"}
+
+
 # --- stopped --------------------------------------------------------------------------------------------------------
 
 

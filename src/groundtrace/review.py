@@ -20,15 +20,24 @@ if TYPE_CHECKING:
 _WEIGHT: Mapping[JudgeKind, int] = MappingProxyType({"offline": 1, "llm": 2, "human": 3})
 
 
-def outranks(known: Scorecard, kind: JudgeKind) -> bool:
+def subject_of(basis: str) -> str:
+    """The part of a basis that is equal for the same question and answer, whatever was retrieved and whoever judges."""
+    return basis.partition("-")[0]
+
+
+def outranks(known: Scorecard, kind: JudgeKind, basis: str = "") -> bool:
     """Whether a card stands against another by a judge of this kind: a model's against offline, a person's always.
 
-    A card without a score stands against nobody, unless a person decided that it has none.
+    A card without a score stands against nobody, unless a person decided that it has none; and none stands for what
+    another question and answer are the `basis` of, though it has the same id: records of two files may be numbered
+    alike.
 
     >>> from groundtrace.testing import sample_card
     >>> outranks(sample_card(judge_kind="llm"), "offline"), outranks(sample_card(judge_kind="llm"), "llm")
     (True, False)
     """
+    if basis and known.basis and subject_of(basis) != subject_of(known.basis):
+        return False
     if known.decided_by == "human":
         return True
     return known.status != "unscored" and _WEIGHT[known.judge_kind] > _WEIGHT[kind]

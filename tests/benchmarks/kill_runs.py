@@ -50,7 +50,7 @@ def main() -> None:
     print(f"{total} kills in all, seed {told.seed}")
 
 
-def undisturbed(home: Path, site: Path, source: Path) -> tuple[Outcome, int]:
+def undisturbed(home: Path, site: Path, source: Path) -> tuple[Outcome, dict[str, int]]:
     """What a run leaves that nobody kills."""
     (home / "undisturbed").mkdir()
     with killed.platform() as stand:

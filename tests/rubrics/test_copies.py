@@ -307,6 +307,22 @@ def test_weights_make_the_mean_and_hold_the_judges_figure_against_it(tmp_path: P
     assert "`claim_support` counts 3, `citation_accuracy` counts 1" in made.edition.prompt
 
 
+@pytest.mark.parametrize(
+    ("name", "first"), [("rag_faithfulness", "claim_support"), ("summary_groundedness", "factual")]
+)
+def test_the_offline_judge_goes_by_the_weights(name: str, first: str, tmp_path: Path) -> None:
+    """It reads no prompt, so they stand in the question as well; a plain question has none."""
+    path = copied(name, tmp_path)
+    path.write_text(re.sub(rf"({first}\w*) = 1\.0", r"\1 = 7", path.read_text("utf-8")), "utf-8")
+    answer, context = "The night ferry leaves at 22:40 [1]. Dogs are free [1].", FERRY
+    given = record("When?", [context], answer, kind="summary" if first == "factual" else "answer")
+    cards = [
+        next(evaluate([given], [made], load("judge", "offline"))) for made in (rubric(name), rubric(name, copy=path))
+    ]
+    assert [card.attempts[0].faults for card in cards] == [(), ()]
+    assert cards[0].scores[0].value != cards[1].scores[0].value
+
+
 SUMMARY = ("factual_consistency", "key_information_omission", "unsupported_content_insertion",
            "entity_relationship_preservation", "causal_logical_structure")  # fmt: skip
 

@@ -29,7 +29,7 @@ class Held:
         self.writes: list[dict[str, Any]] = []
         self.asks: list[dict[str, Any]] = []
         self.trouble = {"busy": 0, "drop": 0}
-        self.came: list[int] = []
+        self.came: dict[str, list[int]] = {"ask": [], "write": []}
         self.luck = random.Random(7)
 
     def put(self, ident: str, score: dict[str, Any]) -> str:
@@ -77,19 +77,19 @@ class Desk(BaseHTTPRequestHandler):
                     self._answer({"writes": held.writes, "asks": held.asks})
             case ["came"]:
                 with held.lock:
-                    self._answer(len(held.came))
-            case ["until"]:  # who sent the n-th question or write, once it came; or soon nobody
-                n = int(said["came"])
+                    self._answer({what: len(by) for what, by in held.came.items()})
+            case ["until", what]:  # who sent the n-th question or write, once it came; or soon nobody
+                came, n = held.came[what], int(said["n"])
                 with held.lock:
-                    held.lock.wait_for(lambda: len(held.came) >= n, timeout=0.05)
-                    self._answer(held.came[n - 1] if len(held.came) >= n else None)
+                    held.lock.wait_for(lambda: len(came) >= n, timeout=0.05)
+                    self._answer(came[n - 1] if len(came) >= n else None)
             case _:
                 self._answer(None, 404)
 
     def do_PUT(self) -> None:
         """Replace a score."""
         held, score = self.held, self._body()
-        self._arrive(score["by"])
+        self._arrive("write", score["by"])
         with held.lock:
             if held.trouble["busy"]:
                 held.trouble["busy"] -= 1
@@ -107,7 +107,7 @@ class Desk(BaseHTTPRequestHandler):
         held, said = self.held, self._body()
         match self.path.strip("/"):
             case "ask":
-                self._arrive(said["by"])
+                self._arrive("ask", said["by"])
                 with held.lock:
                     held.asks.append(said)
                     wait = min(held.luck.lognormvariate(-3.7, 0.6), 0.2)
@@ -131,9 +131,9 @@ class Desk(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the parent's name
         """Say nothing."""
 
-    def _arrive(self, by: int) -> None:
+    def _arrive(self, what: str, by: int) -> None:
         with self.held.lock:
-            self.held.came.append(by)
+            self.held.came[what].append(by)
             self.held.lock.notify_all()
 
     def _body(self) -> Any:

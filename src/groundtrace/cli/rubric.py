@@ -181,7 +181,9 @@ def _report(trial: Trial, names: tuple[str, str]) -> Iterator[Any]:
     for moved in trial.moved:
         yield Text(f"  {moved.before:g} to {moved.after:g}  {plain(moved.record, 24)}  {plain(moved.text, 60)}")
     if trial.judge_kind == "offline":
-        yield Text("The offline judge reads no prompt: wording and examples move nothing here, only bounds do.", "dim")
+        yield Text(
+            "The offline judge reads no prompt: wording and examples move nothing here; bounds and weights do.", "dim"
+        )
 
 
 def _figures(change: Change) -> tuple[str, ...]:

@@ -242,7 +242,7 @@ class _Hearing:
         newest = self._memory.card(ident) if self._memory else None
         if self._memory is None or newest is None:
             return None
-        if outranks(newest, (self._deeper or self.judge).kind):
+        if outranks(newest, (self._deeper or self.judge).kind, basis):
             return newest.model_copy(update={"attempts": _as_known(newest.attempts)})
         known = self._memory.settled(ident, basis) or (deeper and self._memory.settled(ident, deeper))
         if not known or known.reason in _TRANSIENT or any(f.reason in _TRANSIENT for f in known.findings):
@@ -389,9 +389,17 @@ class _Hearing:
 
 
 def _basis(record: Record, rubric: Rubric, judge: Judge) -> str:
-    """Equal for the same content under the same rubric and judge: nothing new can come of asking again."""
+    """Equal for the same content under the same rubric and judge: nothing new can come of asking again.
+
+    Its first part is the question's and the answer's alone; see `review.subject_of`.
+    """
     content = json.dumps(record.model_dump(exclude={"signals", "origins"}), sort_keys=True, default=str)
-    return hashlib.sha256(f"{rubric.version} {judge.id} {content}".encode("utf-8", "replace")).hexdigest()
+    subject = json.dumps([record.kind, record.query, record.answer])
+    return f"{_hash(subject)[:16]}-{_hash(f'{rubric.version} {judge.id} {content}')}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _as_known(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:

@@ -161,6 +161,8 @@ class RagFaithfulness:
         unread = _unread(record)
         if unread:
             body["not_assessed"] = sorted(unread)
+        if weighted(self._settings.weights):
+            body["weights"] = dict(self._settings.weights)
         yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, _json_schema(unassessed))
 
     def finding(self, record: Record, case: Case, verdict: FaithfulnessVerdict, unassessed: frozenset[str]) -> Finding:

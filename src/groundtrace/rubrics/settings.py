@@ -56,7 +56,9 @@ def _weighting(weights: Mapping[str, float]) -> str:
     if len(set(weights.values())) == 1:
         return ""
     counts = ", ".join(f"`{name}` counts {weight:g}" for name, weight in weights.items())
-    return f"  It is a weighted mean: {counts}. A dimension without a score is left out with its weight."
+    return (
+        f"  It is a weighted mean, by the `weights`: {counts}. A dimension without a score is left out with its weight."
+    )
 
 
 def weighted(weights: Mapping[str, float]) -> Literal["", "weighted "]:

@@ -199,6 +199,8 @@ class SummaryGroundedness:
         }
         if record.key_facts:
             body["key_facts"] = list(record.key_facts)
+        if weighted(self._settings.weights):
+            body["weights"] = dict(self._settings.weights)
         schema = _json_schema(unassessed, key_facts=bool(record.key_facts))
         yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, schema)
 

@@ -135,7 +135,7 @@ class Writing:
     def _kept(self, card: Scorecard) -> Scorecard:
         """The card that counts from now on: this one, or one whose word weighs more and came in between."""
         newest = self._memory.card(card.id)
-        if newest is None or not outranks(newest, self._kind):
+        if newest is None or not outranks(newest, self._kind, card.basis):
             if newest is None or _kept_of(newest) != _kept_of(card):
                 self._memory.keep_card(card)
             return card

@@ -13,8 +13,8 @@ from groundtrace.judges.offline.measure import (
     Tokenise,
     beginning,
     flags,
-    halves_up,
     level,
+    overall,
     quoted,
     quotes,
     reasons,
@@ -51,10 +51,10 @@ def judge_answer(body: Mapping[str, Any], tokenise: Tokenise) -> Answered:
     held = [] if held_back == "pure" else _claims_held(answer, passages, stood, hold)
     support = _support(answer, held, texts, abstains=held_back is not None)
     accuracy, misattributions = _citations(answer, stood, texts, held, hold)
-    scores = [dimension["score"] for dimension in (support, accuracy) if dimension["score"] is not None]
+    scores = {"claim_support": support["score"], "citation_accuracy": accuracy["score"]}
     unassessed = sorted(UNASSESSED)
     verdict = {
-        "overall_faithfulness_score": halves_up(sum(scores), len(scores), 1),
+        "overall_faithfulness_score": overall(scores, body.get("weights"), 1),
         "dimension_scores": {
             "claim_support": support,
             "citation_accuracy": accuracy,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 from groundtrace import lexical
@@ -148,6 +149,18 @@ def beginning(texts: Iterable[str]) -> list[str]:
     """How the first text begins that has a word in it: what is left to point at where no claim is made."""
     worded = (text.strip() for text in texts if any(map(str.isalnum, text)))
     return [text[:GLIMPSE] for text in worded][:1]
+
+
+def overall(scores: Mapping[str, int | None], weights: Mapping[str, float] | None, digits: int) -> float:
+    """The mean of the scores there are, by the weights a user gave the dimensions, if any; halves go up.
+
+    >>> overall({"a": 5, "b": 2, "c": None}, None, 1), overall({"a": 5, "b": 2, "c": None}, {"a": 3.0, "b": 1.0}, 1)
+    (3.5, 4.3)
+    """
+    told = {name: score for name, score in scores.items() if score is not None}
+    exact = {name: Fraction(str(weights[name])) if weights else Fraction(1) for name in told}
+    mean = sum((exact[name] * score for name, score in told.items()), Fraction(0)) / sum(exact.values(), Fraction(0))
+    return halves_up(mean.numerator, mean.denominator, digits)
 
 
 def halves_up(numerator: int, denominator: int, digits: int) -> float:

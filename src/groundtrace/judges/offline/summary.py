@@ -18,8 +18,8 @@ from groundtrace.judges.offline.measure import (
     Answered,
     Tokenise,
     flags,
-    halves_up,
     level,
+    overall,
     stated,
 )
 from groundtrace.lexical import Clash, Comparison, Passages, Tokens, clash, compare, content_words
@@ -83,9 +83,9 @@ def judge_summary(body: Mapping[str, Any], tokenise: Tokenise) -> Answered:
         "unsupported_content_insertion": _insertion(held),
         "entity_relationship_preservation": _entities(held, tokenise, texts),
     }
-    scores = [dimension["score"] for dimension in dimensions.values()]
+    scores = {name: dimension["score"] for name, dimension in dimensions.items()}
     verdict = {
-        "overall_faithfulness_score": halves_up(sum(scores), len(scores), 2),
+        "overall_faithfulness_score": overall(scores, body.get("weights"), 2),
         "overall_rating": None,
         "dimensions": {
             **dimensions,
