@@ -132,7 +132,8 @@ class Platform:
 @contextmanager
 def platform() -> Iterator[Platform]:
     """A stand-in for as long as it is needed."""
-    with subprocess.Popen([sys.executable, str(_STANDIN)], stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, str(_STANDIN)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
             with closing(Platform(process.stdout.readline().strip())) as made:

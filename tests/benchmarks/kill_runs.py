@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -30,6 +31,7 @@ def main() -> None:
     asked.add_argument("--points", type=int, default=200)
     asked.add_argument("--seed", type=int, default=1)
     told = asked.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started is ended
     pick = random.Random(told.seed)
     print(
         f"{'store':<14}{'kills':>6}{'cards':>7}{'lost':>6}{'doubled':>9}{'asked again':>13}{'sent again':>12}{'s':>7}"

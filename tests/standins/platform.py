@@ -1,7 +1,7 @@
 """A stand-in for a live platform and a model's endpoint: in a process of its own, so that it outlives what is killed.
 
-`python platform.py` prints its address. It keeps traces and scores in memory, replaces a score by its id, logs every
-write and counts every question; it can be told to be in trouble.
+`python platform.py` prints its address, and ends with its standard input. It keeps traces and scores in memory,
+replaces a score by its id, logs every write and every question; it can be told to be in trouble.
 """
 
 from __future__ import annotations
@@ -162,10 +162,16 @@ class Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Serve until killed."""
+    """Serve until whoever started it closes its standard input, or is gone."""
     with Server(("127.0.0.1", 0), Desk) as server:
+        threading.Thread(target=_end_with_input, args=[server], daemon=True).start()
         print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
         server.serve_forever()
+
+
+def _end_with_input(server: Server) -> None:
+    sys.stdin.read()
+    server.shutdown()
 
 
 if __name__ == "__main__":
