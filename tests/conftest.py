@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from guard import no_stray_sockets
+from hired import hire
 from postgres import schema, server
 
-__all__ = ["no_stray_sockets", "own_store", "schema", "server"]
+__all__ = ["hire", "no_stray_sockets", "own_store", "schema", "server"]
 
 
 @pytest.fixture(autouse=True)

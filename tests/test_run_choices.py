@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import groundtrace.plugins
 from groundtrace.errors import PlanError
 from groundtrace.plan import Cascade, Plan
 from groundtrace.run import run
@@ -22,14 +21,6 @@ RECORDS = [
     {"id": "sure", "query": "When?", "context": [PASSAGE], "answer": f"{PASSAGE[:-1]} [1].", "tags": ["health"]},
     {"id": "odd", "query": "When?", "context": [PASSAGE], "answer": "A cabin costs 60 euros [1].", "tags": ["fun"]},
 ]
-SUPPORTED = {
-    "score": 5,
-    "support_level": "Directly Supports",
-    "rationale": "The passage says it.",
-    "key_evidence": "leaves at 21:40 every day",
-    "missing_information": None,
-    "confidence": 0.9,
-}
 
 
 @pytest.fixture
@@ -38,23 +29,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in RECORDS), encoding="utf-8")
     return tmp_path
-
-
-@pytest.fixture
-def hire(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedJudge]:
-    """Let plans name a judge "hired" that says what it is told to."""
-    true = groundtrace.plugins.load
-
-    def hire(script: Any = SUPPORTED, **how: Any) -> ScriptedJudge:
-        judge = ScriptedJudge(script, **how)
-        monkeypatch.setattr(
-            sys.modules["groundtrace.run.river"],
-            "load",
-            lambda kind, spec: judge if (kind, spec) == ("judge", "hired") else true(kind, spec),
-        )
-        return judge
-
-    return hire
 
 
 def cards(folder: Path) -> dict[str, dict[str, Any]]:

@@ -58,33 +58,6 @@ def plan(**more: Any) -> Plan:
     return Plan(**{**said, **more})
 
 
-SUPPORTED = {
-    "score": 5,
-    "support_level": "Directly Supports",
-    "rationale": "The passage says it.",
-    "key_evidence": "leaves at 21:40 every day",
-    "missing_information": None,
-    "confidence": 0.9,
-}
-
-
-@pytest.fixture
-def hire(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedJudge]:
-    """Let plans name a judge "hired" that says what it is told to."""
-    true = groundtrace.plugins.load
-
-    def hire(script: Any = SUPPORTED, **how: Any) -> ScriptedJudge:
-        judge = ScriptedJudge(script, **how)
-
-        def load(kind: Any, spec: Any) -> Any:
-            return judge if (kind, spec) == ("judge", "hired") else true(kind, spec)
-
-        monkeypatch.setattr(sys.modules["groundtrace.run.river"], "load", load)
-        return judge
-
-    return hire
-
-
 # --- again ----------------------------------------------------------------------------------------------------------
 
 

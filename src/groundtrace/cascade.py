@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlanError
-from groundtrace.evaluate import evaluate
+from groundtrace.evaluate import evaluate, never
 from groundtrace.model import AUDIT
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def cascade(
     A card says in `decided_by` whose it is. One that either judge gave before for the same record is given again
     without asking. PlanError where both judges are the same, or the band is none.
     """
-    if not 0 <= band[0] <= band[1] <= 1:
-        raise PlanError("band", list(band), "is no part of 0 to 1", hint="write [0.4, 0.8]")
+    check_band("band", band)
     if cheap.id == full.id:
         raise PlanError("cascade", full.id, "is the judge that is asked first", hint="name another judge")
     both = _Both(band, memory, cheap, records, finished)
@@ -76,7 +75,13 @@ def cascade(
             wanted=both.wants,
         )
 
-    return both.cards(asked, first, stopping or _never)
+    return both.cards(asked, first, stopping or never)
+
+
+def check_band(key: str, band: tuple[float, float]) -> None:
+    """Refuse a band that is no part of 0 to 1, under the name it was given by: PlanError."""
+    if not 0 <= band[0] <= band[1] <= 1:
+        raise PlanError(key, list(band), "is no part of 0 to 1", hint=f"write {list(BAND)}")
 
 
 def doubtful(card: Scorecard, band: tuple[float, float] = BAND) -> bool:
@@ -95,10 +100,6 @@ def doubtful(card: Scorecard, band: tuple[float, float] = BAND) -> bool:
         return True
     unit = card.headline.unit if card.headline else None
     return unit is not None and band[0] <= unit <= band[1]
-
-
-def _never() -> bool:
-    return False
 
 
 @dataclass

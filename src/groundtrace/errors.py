@@ -11,7 +11,7 @@ Per-item trouble is data (a gap, an unscored card, a counted line), never one of
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,6 +59,18 @@ class PlanError(GroundtraceError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def joined(faults: Sequence[PlanError]) -> PlanError:
+    """All that is wrong as one error, of at least one.
+
+    >>> print(joined([PlanError("since", 1, "is no time"), PlanError("risk", 2, "is none")]))
+    since: 1 is no time
+    risk: 2 is none
+    """
+    first, *others = faults
+    first.others = tuple(others)
+    return first
 
 
 class PlatformError(GroundtraceError):

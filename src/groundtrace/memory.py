@@ -100,11 +100,6 @@ class InMemory:
             else:  # a new version is younger than all that waits
                 self._cards[card.id] = [*self._cards.pop(card.id, ()), card]
 
-    def settled(self, card_id: str, basis: str) -> Scorecard | None:
-        """The newest version of a card, if it was made from this very basis and has its texts."""
-        card = self.card(card_id)
-        return card if card and not card.emptied and basis and card.basis == basis else None
-
     def history(self, card_id: str) -> tuple[Scorecard, ...]:
         """Every version of a card, oldest first."""
         with self._lock:

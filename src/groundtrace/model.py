@@ -629,6 +629,10 @@ class Scorecard(Value):
     emptied: tuple[str, str] | None = None
     """Where a memory left the texts out: the hash of what is left, and the hash of the whole card it stands for."""
 
+    def rests_on(self, *bases: str) -> bool:
+        """Whether the card was made from one of these very bases and has its texts: then no judge is asked anew."""
+        return bool(self.basis) and self.basis in bases and self.emptied is None
+
     @property
     def headline(self) -> Score | None:
         """The score named like the rubric, or None where the card has none."""

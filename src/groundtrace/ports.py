@@ -198,10 +198,6 @@ class Memory(Protocol):
         """Keep a card as its newest version; one of equal content and basis takes its place, others stay."""
         ...
 
-    def settled(self, card_id: str, basis: str) -> Scorecard | None:
-        """The newest version of a card, if it was made from this very basis and has its texts."""
-        ...
-
     def history(self, card_id: str) -> tuple[Scorecard, ...]:
         """Every version of a card, oldest first."""
         ...

@@ -6,13 +6,13 @@ cards nothing is wrong with is picked at random, so that labels do not come from
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlanError
 from groundtrace.model import AUDIT, Label, Review
+from groundtrace.sampling import drawn
 
 if TYPE_CHECKING:
     from groundtrace.model import Decision, JudgeKind, Score, Scorecard
@@ -57,17 +57,14 @@ def audited(card: Scorecard, rate: float) -> Scorecard:
     [[], [('audit', 1.0)]]
     """
     others = tuple(review for review in card.review if review.reason != AUDIT)
-    picked = card.status == "scored" and card.decided_by != "human" and not others and _drawn(card.id) < rate * 2**64
+    picked = (
+        card.status == "scored" and card.decided_by != "human" and not others and drawn("audit", card.id) < rate * 2**64
+    )
     reviews = (*others, Review(reason=AUDIT, note=_PICKED, weight=1 / rate)) if picked else others
     return card if reviews == card.review else card.model_copy(update={"review": reviews})
 
 
 _PICKED = "picked at random among the cards that nobody has to see"
-
-
-def _drawn(ident: str) -> int:
-    """A number below 2**64 that only depends on the card, and not as the sample depends on its trace."""
-    return int.from_bytes(hashlib.sha256(f"audit:{ident}".encode("utf-8", "surrogatepass")).digest()[:8], "big")
 
 
 # --- what a human decided -------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def sample(share: float, *, errors: bool = False) -> Choose:
 
     def choose(ref: Ref, signals: tuple[Signal, ...]) -> bool:
         wanted = any(signal.negative or (errors and signal.name == ERROR) for signal in signals)
-        return wanted or _digest("sample", ref.trace_id) < share * 2**64
+        return wanted or drawn("sample", ref.trace_id) < share * 2**64
 
     return choose
 
@@ -88,10 +88,10 @@ def shard(trace_id: str, count: int) -> int:
     >>> shard("4bf92f3577b34da6a3ce929d0e0e4736", 1)
     0
     """
-    return _digest("shard", trace_id) % count
+    return drawn("shard", trace_id) % count
 
 
-def _digest(purpose: str, trace_id: str) -> int:
-    """A number below 2**64 that only depends on what is hashed; the purpose keeps the two choices independent."""
-    text = f"{purpose}:{trace_id}".encode("utf-8", "surrogatepass")
+def drawn(purpose: str, ident: str) -> int:
+    """A number below 2**64 that only depends on what is hashed; the purpose keeps the choices independent."""
+    text = f"{purpose}:{ident}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")

@@ -521,14 +521,19 @@ class MemoryContract:
     def test_a_card_is_settled_while_its_basis_is_the_same(self) -> None:
         """Unchanged traces need no judge again; changed ones do."""
         memory, card = self.make(), sample_card(basis="b1")
-        assert memory.settled(card.id, "b1") is None
+
+        def settled(basis: str) -> Scorecard | None:
+            newest = memory.card(card.id)
+            return newest if newest and newest.rests_on(basis) else None
+
+        assert settled("b1") is None
         memory.keep_card(card)
-        assert memory.settled(card.id, "b1") == card
-        assert memory.settled(card.id, "b2") is None
+        assert settled("b1") == card
+        assert settled("b2") is None
         memory.keep_card(card.model_copy(update={"basis": "b2"}))
-        assert memory.settled(card.id, "b1") is None
+        assert settled("b1") is None
         memory.keep_card(card.model_copy(update={"basis": ""}))
-        assert memory.settled(card.id, "") is None
+        assert settled("") is None
 
     def test_what_was_spent_is_known_or_said_to_be_unknown(self) -> None:
         """A daily cap counts what replies cost; what never came and what was known cost nothing."""

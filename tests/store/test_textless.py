@@ -98,7 +98,10 @@ def test_nothing_is_taken_from_a_store_without_texts_instead_of_a_judge(
     store = opened(where, keep_text=False)
     tell_all(store)
     assert store.reply("judge", "d") is None
-    assert store.settled(CARD.id, "b1") is None
+    kept = store.card(CARD.id)
+    assert kept is not None
+    assert kept.basis == "b1"
+    assert not kept.rests_on("b1")
     assert store.record(CARD) is None
     first, second = store.attempts(CARD.id)
     assert (first.text, first.cost, first.usage, first.faults) == ("", 0.5, Usage(7, 8), ())

@@ -36,9 +36,10 @@ def unfinished(store: str | None, told: Sequence[str]) -> tuple[str, Plan] | Non
     if told:
         hint = "write groundtrace run --resume alone, with the --store it had"
         raise PlanError("resume", ", ".join(told), "stands beside --resume, which takes all from its run", hint=hint)
-    with open_store(where_of(store)) as memory:
+    where = where_of(store)
+    with open_store(where) as memory:
         run = cut_short(memory)
-    return None if run is None else (run.id, plan_of(run, store or os.environ.get("GROUNDTRACE_STORE") or "default"))
+    return None if run is None else (run.id, plan_of(run, where or "default"))
 
 
 def command(plan: Plan) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -159,7 +158,7 @@ def _opened(where: str | None, *, keep_text: bool = True) -> Iterator[Store | No
     from groundtrace.store import open_store
     from groundtrace.store.address import address_of
 
-    place = where_of(where or os.environ.get("GROUNDTRACE_STORE"))
+    place = where_of(where)
     path = address_of(place).path
     if path is not None and not path.exists():
         if place is not None:

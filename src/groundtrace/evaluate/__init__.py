@@ -12,6 +12,7 @@ The one place where a judge is called. A reply is text nobody believes until it 
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import hashlib
 import json
 from collections import deque
@@ -69,14 +70,15 @@ def evaluate(
         memory=memory,
         referrals=referrals or {},
         batch_id=batch_id,
-        stopping=stopping or _never,
+        stopping=stopping or never,
         deeper=deeper,
         wanted=wanted,
     )
     return _evaluated(hearing, finished or _nobody)
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Nothing stops it."""
     return False
 
 
@@ -117,6 +119,21 @@ class _Under:
     waiting: set[str]
     referred: set[str] = field(default_factory=set)
     kept: bool = False
+
+    def basis(self, rubric: Rubric, judge: Judge) -> str:
+        """Equal for the same content under the same rubric and judge: nothing new can come of asking again.
+
+        Its first part is the question's and the answer's alone; see `review.subject_of`.
+        """
+        subject, content = self._digests
+        return f"{subject[:16]}-{_hash(f'{rubric.version} {judge.id} {content}')}"
+
+    @functools.cached_property
+    def _digests(self) -> tuple[str, str]:
+        """What is asked and answered, and all a judge can be shown, in short; once for all rubrics and judges."""
+        record = self.record
+        content = json.dumps(record.model_dump(exclude={"signals", "origins"}), sort_keys=True, default=str)
+        return _hash(json.dumps([record.kind, record.query, record.answer])), _hash(content)
 
 
 @dataclass
@@ -206,8 +223,8 @@ class _Hearing:
     def _begin(self, under: _Under, rubric: Rubric) -> Iterator[Case]:
         """Open a card and give its questions; one decided by rule or by memory alone is concluded here."""
         record = under.record
-        basis = _basis(record, rubric, self.judge)
-        deeper = _basis(record, rubric, self._deeper) if self._deeper else ""
+        basis = under.basis(rubric, self.judge)
+        deeper = under.basis(rubric, self._deeper) if self._deeper else ""
         settled = self._settled(card_id(record.ref, rubric.name), basis, deeper)
         if settled is not None:
             self._done.append((under, settled))
@@ -239,13 +256,13 @@ class _Hearing:
 
         Whatever it was made from, one that weighs more than this judge's word needs no question.
         """
-        newest = self._memory.card(ident) if self._memory else None
-        if self._memory is None or newest is None:
+        known = self._memory.card(ident) if self._memory else None
+        if known is None:
             return None
-        if outranks(newest, (self._deeper or self.judge).kind, basis):
-            return newest.model_copy(update={"attempts": _as_known(newest.attempts)})
-        known = self._memory.settled(ident, basis) or (deeper and self._memory.settled(ident, deeper))
-        if not known or known.reason in _TRANSIENT or any(f.reason in _TRANSIENT for f in known.findings):
+        if outranks(known, (self._deeper or self.judge).kind, basis):
+            return known.model_copy(update={"attempts": _as_known(known.attempts)})
+        failed = known.reason in _TRANSIENT or any(f.reason in _TRANSIENT for f in known.findings)
+        if failed or not known.rests_on(basis, deeper):
             return None
         return known.model_copy(update={"attempts": _as_known(known.attempts), "batch_id": self._batch_id})
 
@@ -386,16 +403,6 @@ class _Hearing:
             else:
                 reviews.append(Review(reason="red_flag", note=f"{card.rubric} asks for a deeper look"))
         return tuple(reviews)
-
-
-def _basis(record: Record, rubric: Rubric, judge: Judge) -> str:
-    """Equal for the same content under the same rubric and judge: nothing new can come of asking again.
-
-    Its first part is the question's and the answer's alone; see `review.subject_of`.
-    """
-    content = json.dumps(record.model_dump(exclude={"signals", "origins"}), sort_keys=True, default=str)
-    subject = json.dumps([record.kind, record.query, record.answer])
-    return f"{_hash(subject)[:16]}-{_hash(f'{rubric.version} {judge.id} {content}')}"
 
 
 def _hash(text: str) -> str:

@@ -28,11 +28,12 @@ from pydantic import (
     model_validator,
 )
 
+from groundtrace.cascade import BAND, check_band
 from groundtrace.conventions.paths import declare, settle
-from groundtrace.errors import PlanError
+from groundtrace.errors import PlanError, joined
 from groundtrace.model import Risk, Value, Window
 from groundtrace.plan.places import as_spec, is_ours
-from groundtrace.plan.words import LACKING, LOGIN, as_toml, joined, pairs, plan_errors, refusals, refuse_secrets
+from groundtrace.plan.words import LACKING, LOGIN, as_toml, pairs, plan_errors, refusals, refuse_secrets
 from groundtrace.plugins import Kind, installed, load, name_of
 from groundtrace.ports import Convention
 from groundtrace.sampling import Sampling, shard
@@ -133,12 +134,11 @@ class Cascade(Value):
     """A full judge for what the first one doubts: flagged cards, and those whose score lies within `band`, on 0..1."""
 
     judge: _Spec
-    band: tuple[float, float] = (0.4, 0.8)
+    band: tuple[float, float] = BAND
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if not 0 <= self.band[0] <= self.band[1] <= 1:
-            raise PlanError("cascade.band", list(self.band), "is no part of 0 to 1", hint="write [0.4, 0.8]")
+        check_band("cascade.band", self.band)
         return self
 
 

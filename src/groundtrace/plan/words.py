@@ -78,13 +78,6 @@ def _plan_error(fault: ErrorDetails) -> PlanError:
     return PlanError(".".join(steps) or "plan", fault["input"], f"does not fit: {either}")
 
 
-def joined(faults: list[PlanError]) -> PlanError:
-    """All that is wrong as one error."""
-    first, *others = faults
-    first.others = tuple(others)
-    return first
-
-
 def refuse_secrets(spec: object) -> None:
     """A plan is written to files and reports; a password in it would be too. The refusal does not repeat it."""
     name = next((name for name, value in _said(spec) if value not in (None, "") and _SECRET.search(unquote(name))), "")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from groundtrace.errors import PlanError
+from groundtrace.errors import PlanError, joined
 from groundtrace.model import Value
 from groundtrace.rubrics import law
 
@@ -144,15 +144,17 @@ def edition(kind: type[S], schema: Schema[S], copy: Path | None, said: Mapping[s
     given = {key: value for key, value in said.items() if value is not None}
     settings = _valid(kind, sheet.settings.model_dump() | given, f"rubric {kind.name}") if given else sheet.settings
     prompt = fill(sheet, settings)
+    of_built_in = _version(own.settings, fill(own, own.settings), schema, own)
+    of_copy = of_built_in if sheet is own else _version(sheet.settings, fill(sheet, sheet.settings), schema, own)
     return Edition(
         sheet=sheet,
         own=own,
         settings=settings,
         prompt=prompt,
         prompt_hash=law.digest(prompt),
-        version=_version(settings, prompt, schema, own),
-        of_copy=_version(sheet.settings, fill(sheet, sheet.settings), schema, own),
-        of_built_in=_version(own.settings, fill(own, own.settings), schema, own),
+        version=of_copy if settings is sheet.settings else _version(settings, prompt, schema, own),
+        of_copy=of_copy,
+        of_built_in=of_built_in,
     )
 
 
@@ -191,7 +193,7 @@ def read(kind: type[S], path: Path) -> Sheet[S]:
         raise PlanError(f"{path}, rubric", given.get("rubric"), problem, hint=f'write rubric = "{kind.name}"')
     faults = [*_strange(given, own, path, [*kind.model_fields]), *_lacking(given, own, path)]
     if faults:
-        raise _joined(faults)
+        raise joined(faults)
     settings = _valid(kind, own | {"made_from": ""} | given, str(path))
     return Sheet(path, told, _text(path.with_suffix(_PROMPT)), settings)
 
@@ -252,7 +254,7 @@ def _valid(kind: type[S], told: Mapping[str, Any], where: str) -> S:
     try:
         return kind.model_validate(told)
     except ValidationError as error:
-        raise _joined([_fault(fault, where) for fault in error.errors(include_url=False)]) from None
+        raise joined([_fault(fault, where) for fault in error.errors(include_url=False)]) from None
 
 
 def _fault(fault: ErrorDetails, where: str) -> PlanError:
@@ -267,12 +269,6 @@ def _fault(fault: ErrorDetails, where: str) -> PlanError:
     )
 
 
-def _joined(faults: list[PlanError]) -> PlanError:
-    first, *others = faults
-    first.others = tuple(others)
-    return first
-
-
 def _hold_examples(sheet: Sheet[S], schema: type[BaseModel]) -> None:
     """An example whose reply breaks the contract would teach the fault."""
     for at, example in enumerate(getattr(sheet.settings, "examples", ())):
@@ -280,7 +276,7 @@ def _hold_examples(sheet: Sheet[S], schema: type[BaseModel]) -> None:
         try:
             schema.model_validate(json.loads(example.reply, parse_float=Decimal))
         except ValidationError as error:
-            raise _joined([_fault(fault, where) for fault in error.errors(include_url=False)]) from None
+            raise joined([_fault(fault, where) for fault in error.errors(include_url=False)]) from None
         except (ValueError, RecursionError) as error:
             hint = "write the JSON object between ''' and '''"
             raise PlanError(where, example.reply[:80], f"is not JSON: {error}", hint=hint) from None
@@ -303,7 +299,7 @@ def fill(sheet: Sheet[S], settings: S) -> str:
     hint = "put it where those words should stand"
     faults = strange + [PlanError(file, _braced(place), "is missing", hint=hint) for place in absent]
     if faults:
-        raise _joined(faults)
+        raise joined(faults)
 
     def put(place: re.Match[str]) -> str:
         if place[1] is None:

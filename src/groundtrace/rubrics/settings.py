@@ -31,9 +31,13 @@ def _null(value: object) -> object:
     return None if value == "null" else value
 
 
+def _differ(weights: Mapping[str, float]) -> bool:
+    return len(set(weights.values())) > 1
+
+
 def _even(weights: dict[str, float]) -> dict[str, float]:
     """Equal weights are no weights."""
-    return dict.fromkeys(weights, 1.0) if len(set(weights.values())) == 1 else weights
+    return weights if _differ(weights) else dict.fromkeys(weights, 1.0)
 
 
 Text = Annotated[str, AfterValidator(_told)]
@@ -53,7 +57,7 @@ def exact(weights: Mapping[str, float]) -> dict[str, Fraction]:
 
 def _weighting(weights: Mapping[str, float]) -> str:
     """What the prompt says of weights that differ."""
-    if len(set(weights.values())) == 1:
+    if not _differ(weights):
         return ""
     counts = ", ".join(f"`{name}` counts {weight:g}" for name, weight in weights.items())
     return (
@@ -63,7 +67,7 @@ def _weighting(weights: Mapping[str, float]) -> str:
 
 def weighted(weights: Mapping[str, float]) -> Literal["", "weighted "]:
     """The word before "mean", where the weights differ."""
-    return "weighted " if len(set(weights.values())) > 1 else ""
+    return "weighted " if _differ(weights) else ""
 
 
 class SupportExample(Example):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias, cast
 
 from groundtrace.cascade import cascade
-from groundtrace.evaluate import evaluate
+from groundtrace.evaluate import evaluate, never
 from groundtrace.judges.patient import Patient
 from groundtrace.model import Case
 from groundtrace.plugins import load
@@ -86,8 +86,14 @@ class River:
             choosing=Choosing.of(plan, full or judge, memory),
             memory=memory,
             watch=progress or _unwatched,
-            stopping=stopping or _never,
+            stopping=stopping or never,
         )
+
+    @functools.cached_property
+    def referrals(self) -> Mapping[str, Careful]:
+        """The rubrics a card may send its record on to, beside those that are asked of every record."""
+        asked = any(rubric.name == _DEEPER for rubric in self.rubrics)
+        return {} if asked else {_DEEPER: Careful(load("rubric", _DEEPER))}
 
     @property
     def judges(self) -> str:
@@ -174,7 +180,6 @@ class _Passage:
     def carry(self, records: Iterable[Record]) -> bool:
         """Judge records and write their cards; False where going on is in vain."""
         river = self.river
-        ours = {rubric.name for rubric in river.rubrics}
         ask: Callable[..., Iterator[Scorecard]] = evaluate
         if river.full is not None and river.plan.cascade is not None:
             ask = functools.partial(cascade, full=river.full, band=river.plan.cascade.band)
@@ -183,7 +188,7 @@ class _Passage:
             river.rubrics,
             river.judge,
             memory=river.memory,
-            referrals={} if _DEEPER in ours else {_DEEPER: Careful(load("rubric", _DEEPER))},
+            referrals=river.referrals,
             batch_id=self.before.about.batch_id,
             finished=lambda record: self.writing.finish(self.reading.finish(record)),
             stopping=river.stopping,
@@ -267,10 +272,6 @@ def _home(source: Source) -> Door:
     sink: Sink = source.home()
     files = ", ".join(map(str, getattr(sink, "files", ())))
     return Door(files or f"home of {source.platform}", sink)
-
-
-def _never() -> bool:
-    return False
 
 
 def _unsaid(_: str) -> None:

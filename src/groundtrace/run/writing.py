@@ -175,7 +175,7 @@ class Writing:
                     card_id=card.id,
                     score=told.score,
                     feedback_id=told.feedback_id,
-                    content_hash=card.content_hash,
+                    content_hash=told.content_hash,
                 )
                 receipt = self._memory.intend(intent)
                 if receipt is None or door.reads_back:

@@ -57,7 +57,7 @@ _ATTEMPTS = (
     .order_by(replies.c.seq)
 )
 _HISTORY = select(cards.c.body).where(cards.c.id == bindparam("id")).order_by(cards.c.seq)
-_NEWEST = select(cards.c.body, cards.c.basis).where(cards.c.id == bindparam("id")).order_by(cards.c.seq.desc()).limit(1)
+_NEWEST = select(cards.c.body).where(cards.c.id == bindparam("id")).order_by(cards.c.seq.desc()).limit(1)
 _RENEW_CARD = (
     update(cards)
     .where(
@@ -186,8 +186,8 @@ class Store:
     def card(self, card_id: str) -> Scorecard | None:
         """The newest version of a card, or None."""
         with self._database.reading() as connection:
-            row = connection.execute(_NEWEST, {"id": card_id}).first()
-        return rows.card_of(row.body) if row else None
+            text = connection.execute(_NEWEST, {"id": card_id}).scalar()
+        return None if text is None else rows.card_of(text)
 
     def keep_card(self, card: Scorecard) -> None:
         """Keep a card as its newest version; one of equal content and basis takes its place, others stay."""
@@ -204,15 +204,6 @@ class Store:
         asked = select(cards.c.id).distinct().where(cards.c.id.startswith(start, autoescape=True)).limit(most)
         with self._database.reading() as connection:
             return tuple(connection.execute(asked).scalars())
-
-    def settled(self, card_id: str, basis: str) -> Scorecard | None:
-        """The newest version of a card, if it was made from this very basis and has its texts."""
-        with self._database.reading() as connection:
-            row = connection.execute(_NEWEST, {"id": card_id}).first()
-        if row is None or not basis or row.basis != basis:
-            return None
-        card = rows.card_of(row.body)
-        return None if card.emptied else card
 
     def history(self, card_id: str) -> tuple[Scorecard, ...]:
         """Every version of a card, oldest first."""
