@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import cli_page
+import scores_page
 from groundtrace.plan import Plan
 from terminal import shell
 
@@ -110,6 +111,11 @@ def test_the_readme_installs_and_tests_in_one_line_each() -> None:
 def test_the_page_of_the_command_line_is_the_command_lines_own() -> None:
     """docs/cli.md is what its options and their help say."""
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == cli_page.page()
+
+
+def test_the_table_of_scores_is_the_catalogues_own() -> None:
+    """docs/scores.md holds every score there is."""
+    assert scores_page.PAGE.read_text(encoding="utf-8") == scores_page.page()
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

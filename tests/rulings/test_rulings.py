@@ -36,6 +36,7 @@ from groundtrace import record
 from groundtrace.evaluate import evaluate
 from groundtrace.model import Gap, Record, Scorecard, dump, load
 from groundtrace.plugins import load as load_plugin
+from groundtrace.rubrics.catalogue import CATALOGUE
 from groundtrace.testing import ScriptedJudge
 
 HERE = Path(__file__).parent
@@ -171,6 +172,24 @@ def _asked_once_more(card: Scorecard, judge: ScriptedJudge) -> None:
         remarks = [case.remark or "" for case in judge.heard if case.slot == attempt.slot]
         assert len(remarks) == len(mates)
         assert all(f"- {line}" in remarks[-1] for line in mates[0].faults)
+
+
+def test_every_score_is_in_the_catalogue_and_every_entry_is_a_score() -> None:
+    """Name, range and whether it may be null are what docs/scores.md says of all cards of the rulings."""
+    entries, seen, nulls = {entry.name: entry for entry in CATALOGUE}, set(), set()
+    for case in CASES:
+        card, _ = _judged(case.values[0])
+        names = [score.name for score in card.scores]
+        assert names == [entry.name for entry in CATALOGUE if entry.name in names]
+        for score in card.scores:
+            entry = entries[score.name]
+            assert (score.low, score.high) == (entry.low, entry.high)
+            assert (score.label is None) or entry.labels or score.label in ("not_applicable", "not_assessed")
+            seen.add(score.name)
+            if score.value is None:
+                nulls.add(score.name)
+    assert seen == set(entries)
+    assert not {name for name in nulls if entries[name].null.startswith("never")}
 
 
 def test_every_case_names_its_ruling_once() -> None:

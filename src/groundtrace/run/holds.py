@@ -86,6 +86,19 @@ class Holds:
                     still = key in self._until
                 try:
                     if still:
-                        self.take(key)
+                        self._renew(key)
                 except GroundtraceError as error:
                     logging.getLogger(__name__).debug("a hold could not be renewed", exc_info=error)
+
+    def _renew(self, key: str) -> None:
+        """Take a trace for longer; one that was given back meanwhile is given back again."""
+        until = time.monotonic() + SECONDS
+        mine = self._memory.lease(key, self._owner, SECONDS)
+        with self._lock:
+            kept = key in self._until
+            if kept and mine:
+                self._until[key] = until
+            elif kept:
+                self._until.pop(key)
+        if mine and not kept:
+            self._memory.release(key, self._owner)

@@ -261,6 +261,10 @@ class Store:
         """Note a write before it goes out; the receipt of an equal earlier one that still stands, or None."""
         place = {"sink": intent.sink, "feedback_id": intent.feedback_id}
         content = intent.content_hash
+        with self._database.reading() as connection:  # most are known: they wait for no writer
+            known = connection.execute(_STANDING, place | {"content_hash": content}).first()
+            if known is not None and connection.execute(_WAITING, place).first() is None:
+                return rows.receipt_of(known)
         with self._database.writing(at_once=True) as connection:
             waiting = connection.execute(_WAITING, place).scalars().all()
             known = connection.execute(_STANDING, place | {"content_hash": content}).first()

@@ -51,6 +51,8 @@ def address_of(where: str | Path | None) -> Address:
                 "store", str(folder), f"cannot be made: {error.strerror}", hint="name another place with --store"
             ) from None
         return _file(folder / "store.db")
+    if str(where) in ("", ":memory:"):
+        raise PlanError("store", str(where), "is no file", valid=VALID, hint="without a store everything is in memory")
     if isinstance(where, Path) or "://" not in where:
         return _file(Path(where).expanduser())
     try:
