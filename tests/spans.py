@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from groundtrace.conventions.genai import GenAI
-from groundtrace.conventions.openinference import OpenInference
-from groundtrace.conventions.record import RecordConvention
 from groundtrace.model import Record, Ref, Signal, Span, Trace
+from groundtrace.plugins import installed, load
 from groundtrace.read import read
 
-CONVENTIONS = (GenAI(), OpenInference(), RecordConvention())
+CONVENTIONS = tuple(load("convention", plugin.name) for plugin in installed("convention"))
+"""All that come with groundtrace."""
 
 MOON = "The Moon is 384,400 km away from the Earth, on average."
 MARS = "Mars is named for the Roman god of war, for its red colour."

@@ -11,6 +11,7 @@ from groundtrace.cascade import cascade
 from groundtrace.errors import PlanError
 from groundtrace.memory import InMemory
 from groundtrace.model import Case, Finding, Kind, Record, Score, Scorecard, card_id
+from groundtrace.review import subject_of
 from groundtrace.rubrics import law
 from groundtrace.testing import ScriptedJudge, sample_record
 
@@ -109,13 +110,55 @@ def test_a_second_run_asks_nobody_and_the_history_shows_both_verdicts() -> None:
     assert [card.decided_by for card in history] == ["cheap", "full"]
 
 
-def test_an_older_card_of_the_full_judges_kind_does_not_stop_the_cheap_one() -> None:
-    """An LLM's card of other content is no reason to pass over the record."""
+@pytest.mark.parametrize(("same", "judge"), [(True, "full"), (False, "cheap")])
+def test_where_a_model_s_card_stands_the_cheap_judges_word_does_not_count(judge: str, *, same: bool) -> None:
+    """An offline card never replaces an LLM's of the same answer, whatever it is made from: the full judge is asked."""
     memory, records = InMemory(), _records("5")
-    old = next(cascade(records, [Whole()], *_judges())).model_copy(update={"judge_kind": "llm", "basis": "older"})
-    memory.keep_card(old)
+    new = next(cascade(records, [Whole()], *_judges()))
+    older = f"{subject_of(new.basis)}-older" if same else "another-older"
+    memory.keep_card(new.model_copy(update={"judge": "old", "judge_kind": "llm", "basis": older}))
     (card,) = cascade(records, [Whole()], *_judges(), memory=memory)
-    assert (card.judge, card.basis == "older") == ("cheap", False)
+    assert (card.judge, card.basis == older) == (judge, False)
+
+
+class Referring(Whole):
+    """Sends a record on where it finds little."""
+
+    def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
+        card = super().conclude(record, findings)
+        return card.model_copy(update={"refer": ("deep",) if (findings[0].value or 5) < self.below else ()})
+
+    def __init__(self, below: int) -> None:
+        super().__init__("whole")
+        self.below = below
+
+
+@pytest.mark.parametrize("below", [3, 4])
+def test_a_card_of_the_full_judge_sends_its_record_on_once(below: int) -> None:
+    """By the full judge where the cheap one saw no reason to, and to a person only where the rubric ran already."""
+    told: list[Record] = []
+    cheap = ScriptedJudge(lambda case: {"score": 3 if case.rubric == "whole" else 5}, id="cheap")
+    full, deep = ScriptedJudge({"score": 2}, id="full"), Whole("deep")
+    cards = list(
+        cascade(
+            _records("3"),
+            [Referring(below)],
+            cheap,
+            full,
+            referrals={"deep": deep},
+            finished=told.append,
+            band=(0.4, 0.6),
+        )
+    )
+    assert sorted((card.rubric, card.judge) for card in cards) == [
+        ("deep", "full" if below == 3 else "cheap"),
+        ("whole", "full"),
+    ]
+    assert [review.reason for card in cards for review in card.review] == ([] if below == 3 else ["red_flag"])
+    assert len(told) == 1
+    both = list(cascade(_records("3"), [Referring(3), deep], cheap, full, referrals={}, finished=told.append))
+    assert sorted(card.rubric for card in both) == ["deep", "whole"]
+    assert [review.reason for card in both for review in card.review] == ["red_flag"]
 
 
 def test_a_record_is_finished_once_its_last_card_was_taken() -> None:

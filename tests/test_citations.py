@@ -14,6 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.citations import abstention, cite, claims
+from groundtrace.citations.index import Index
+from groundtrace.citations.layout import layout
+from groundtrace.citations.markers import find, may_mark
 from groundtrace.model import Citation, Mention, Passage
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -56,6 +59,13 @@ PIECES = (
         "\u200b",
         "…",
     ),
+    *("(1)", "(2).", "¹", "².", "¹,²", "[0]", "[0, 1]", "x[1]", "<sup>2</sup>", "$", "\\(", "\\)", "1. http://a.b/c\n"),
+    *("Source 2", "(Source 3)", "According to ", "Document 1: ", "Sources 1 and 9 ", " states "),
+    *("<cite>1</cite>", '<cite id="2">', "</cite>", '<cite id="p3"/>', "<cite>", "<ref>", "[t](https://a.example/1)"),
+)
+LINKED = (
+    *(Passage(id=f"p{rank}", text="", rank=rank, metadata={"url": f"https://a.example/{rank}"}) for rank in (1, 2)),
+    Passage(id="7", text="", rank=3, metadata={"title": "t"}),
 )
 ANSWERS = st.lists(st.sampled_from(PIECES), max_size=25).map("".join) | st.text(max_size=80)
 
@@ -113,6 +123,69 @@ def test_the_marks_of_captured_answers_are_found(line: str) -> None:
     passages = [Passage(id=name, text=name, rank=rank) for rank, name in enumerate(gold["passages"], start=1)]
     found = cite(gold["answer"], passages)
     assert [[c.start, c.marker, c.passage_id] for c in found] == gold["citations"]
+
+
+MARKS: dict[str, Any] = json.loads((FIXTURES / "citations" / "marks.json").read_text("utf-8"))
+
+
+def described(passages: list[dict[str, Any]]) -> list[Passage]:
+    """Passages as the fixtures write them: an id, and what else is known of each."""
+    own = {"id", "rank"}
+    return [
+        Passage(
+            id=told["id"],
+            text="",
+            rank=told.get("rank", rank),
+            metadata={key: value for key, value in told.items() if key not in own},
+        )
+        for rank, told in enumerate(passages, start=1)
+    ]
+
+
+def marked(answer: str, citations: tuple[Citation, ...]) -> list[list[str]]:
+    """The marks of an answer in order, each with what it points to and its claim."""
+    found: dict[tuple[int, str, str], list[str]] = {}
+    for c in citations:
+        key = c.start, c.marker or "", answer[c.claim_start : c.claim_end]
+        found.setdefault(key, []).append(c.passage_id or "?")
+    return [[mark, " ".join(targets), claim] for (_, mark, claim), targets in found.items()]
+
+
+@pytest.mark.parametrize("case", MARKS["cases"], ids=lambda case: case["name"])
+def test_a_mark_is_what_a_reader_takes_for_one(case: dict[str, Any]) -> None:
+    """Every spelling of a mark, and beside it what looks like one and is none."""
+    found = cite(case["answer"], described(case.get("passages", MARKS["passages"])))
+    assert marked(case["answer"], found) == case["marks"]
+    assert not found or may_mark(case["answer"])
+
+
+def test_enough_marks_are_told_apart() -> None:
+    """Marks and what is none, both."""
+    assert len(MARKS["cases"]) >= 120
+    assert sum(not case["marks"] for case in MARKS["cases"]) >= 40
+
+
+def test_an_answer_counts_as_the_model_was_shown_to() -> None:
+    """Where the passages' numbers stood before the model's eyes, [0] is out of range."""
+    answer = "It is far [0]. It is dry [1]."
+    assert pointed(cite(answer, PASSAGES)) == "p1 p2"
+    assert pointed(cite(answer, PASSAGES, counted=True)) == "? p1"
+
+
+def test_what_is_noted_of_the_whole_answer_adds_nothing_to_a_mark() -> None:
+    """A builder that lists the documents its answer refers to says them once more."""
+    found = cite("It is far [1].", PASSAGES, [Mention(document_id="p1"), Mention(document_id="p2")])
+    assert [(c.origin, c.start, c.passage_id) for c in found] == [("structured", 0, "p2"), ("inline", 10, "p1")]
+
+
+def test_a_piece_of_a_file_is_told_by_its_words() -> None:
+    """All pieces of a file have its address; the quote is of one of them."""
+    pieces = [
+        Passage(id=f"f{rank}", text=words, rank=rank, metadata={"url": "s3://f"})
+        for rank, words in enumerate(("It is far.", "It is dry."), start=1)
+    ]
+    noted = [Mention(0, 10, document_id="s3://f", quote="It is dry."), Mention(0, 10, document_id="s3://f")]
+    assert pointed(cite("It's dry. ", pieces, noted)) == "f2 f1"
 
 
 SILENCES, DENIALS = (FIXTURES / "citations" / "silences.txt").read_text("utf-8").rstrip("\n").split("\n---\n")
@@ -175,6 +248,27 @@ def test_citations_lie_within_the_answer_and_their_marks_quote_it(noted: tuple[s
         assert citation.origin == "structured" or answer[citation.start : citation.end] == citation.marker
     assert list(found) == sorted(found, key=lambda citation: (citation.start, citation.end))
     assert sum(c.origin == "structured" for c in found) <= len(mentions)
+
+
+@given(ANSWERS, st.sampled_from([(), PASSAGES, LINKED]))
+def test_a_mark_points_to_passages_there_are_and_its_claim_holds_no_mark(
+    answer: str, passages: tuple[Passage, ...]
+) -> None:
+    """For any answer: ids are ids of passages, claims are trimmed and apart from all marks."""
+    found = cite(answer, passages)
+    marks = {(citation.start, citation.end) for citation in found}
+    known = {passage.id for passage in passages} | {None}
+    for citation in found:
+        claim = answer[citation.claim_start : citation.claim_end]
+        assert citation.passage_id in known
+        assert claim == claim.strip()
+        assert all(end <= citation.claim_start or start >= citation.claim_end for start, end in marks)
+
+
+@given(ANSWERS, st.sampled_from([(), PASSAGES, LINKED]))
+def test_an_answer_with_marks_is_looked_through_for_them(answer: str, passages: tuple[Passage, ...]) -> None:
+    """The quick look before never keeps a mark from being found."""
+    assert may_mark(answer) or not find(answer, Index(passages), layout(answer))
 
 
 @given(noted_answers())
@@ -309,6 +403,19 @@ UNITS = (
         "* ",
         "\x00",
     ),
+    *(
+        "far (1). ",
+        "(1)",
+        "far¹. ",
+        "¹",
+        "<sup>1</sup>",
+        "far (Source 1). ",
+        "(Source 1",
+        "Source 1: a\n",
+        "Sources 1, ",
+    ),
+    *("<cite>1</cite>", '<cite id="1">a', "</cite>", "<cite ", "$a", "$[1]$ ", "\\( ", "\\[ ", "x[1]", "[0]. ", "[[["),
+    *("1. http://a.b\n", "[a](http://b.c) ", "[a](", "In Document 1 "),
 )
 
 

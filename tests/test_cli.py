@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 
 import neighbours
-from groundtrace.cli import plain, printed
-from groundtrace.tally import Report
+from groundtrace.cli import _border, life, plain, printed
+from groundtrace.tally import Low, Report
 from terminal import groundtrace, shell
 
 RECORD = {
@@ -466,6 +467,69 @@ def test_ctrl_c_is_exit_code_130_without_a_traceback(folder: Path) -> None:
     how = "Go on with: groundtrace run --resume"
     assert trouble.splitlines()[-1] == f"groundtrace: stopped; what was in flight is finished and kept. {how}"
     assert "Traceback" not in trouble
+
+
+def test_a_second_ctrl_c_says_how_to_go_on_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """The run is in the store as much as after the first."""
+    how = "groundtrace run --resume"
+    with pytest.raises(typer.Exit) as left, _border(), life.stoppable(how):
+        list(map(signal.raise_signal, [signal.SIGINT] * 2))
+    assert left.value.exit_code == 130
+    said = f"groundtrace: stopped; what was written before stays. Go on with: {how}"
+    assert capsys.readouterr().err.splitlines()[-1] == said
+
+
+def test_a_cascade_of_one_judge_is_refused_before_anything_starts(folder: Path) -> None:
+    """Also where nothing would be asked."""
+    for line in ("run records.jsonl --cascade offline", "run records.jsonl --cascade offline --dry-run"):
+        done = groundtrace(line, folder)
+        assert done.returncode == 2
+        assert "is the judge that is asked first; name another judge" in done.stderr
+    assert not (folder / "records.groundtrace.jsonl").exists()
+
+
+def test_a_known_provider_is_said_to_be_no_part_of_this_version(folder: Path) -> None:
+    """A misspelt name is another matter."""
+    said = "model judges are not part of this version"
+    assert said in groundtrace("run records.jsonl --judge openai:gpt-5.2", folder).stderr
+    assert said not in groundtrace("run records.jsonl --judge ofline", folder).stderr
+
+
+def test_a_folder_that_cannot_be_made_is_found_before_judging(folder: Path) -> None:
+    """And is named once; a dry run leaves none behind."""
+    name = "a" * 300
+    done = groundtrace(f"run records.jsonl --to otel:{name}", folder)
+    assert (done.returncode, done.stdout, done.stderr.count(name)) == (2, "", 1)
+    assert "can't be made" in done.stderr
+    assert groundtrace("run records.jsonl --to otel:new/er --dry-run", folder).returncode == 0
+    assert not (folder / "new").exists()
+
+
+def test_show_prints_what_a_record_is_weighed_and_compared_by(folder: Path) -> None:
+    """Risk where it is high, tags, slices; a word that is no risk is told. Lines end where their text does."""
+    records = [RECORD | {"risk": "hihg", "tags": ["a", "b"], "slices": {"team": "x"}}, RECORD | {"id": "r2"}]
+    (folder / "two.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in records))
+    done = groundtrace("show two.jsonl", folder)
+    first, second = done.stdout.split("trace      r2")
+    assert "risk       high\ntags       a, b\nslices     team=x\n" in first
+    assert not {"risk ", "tags ", "slices "} & {line[:7] for line in second.splitlines()}
+    assert "1 record has a risk that is neither normal nor high (line 1): taken as high" in done.stderr
+    assert done.stdout.splitlines() == [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def test_short_lines_cost_the_spread_before_the_names(folder: Path) -> None:
+    """A score's name cut in two can't be looked up."""
+    wide, narrow = (groundtrace("run records.jsonl", folder, env={"COLUMNS": n}).stdout for n in ("100", "62"))
+    assert "Spread" in wide
+    assert "Spread" not in narrow
+    assert "rag_faithfulness.assessed " in narrow
+
+
+def test_a_low_score_is_shown_in_hundredths(folder: Path) -> None:
+    """0.3333 of 1 is more than anybody knows."""
+    low = Low(0.3333, "r", "c", "r.part", 0.3333, 1, "", "why", "id", "t", None)
+    Console(file=(out := io.StringIO())).print(printed.summary(Report(traces=1, lowest=(low,))))
+    assert "0.33 of 1" in out.getvalue()
 
 
 DAMAGED = {

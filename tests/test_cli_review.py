@@ -79,8 +79,14 @@ def test_what_waits_is_listed_most_urgent_first(folder: Path) -> None:
 
 def test_the_list_can_be_shorter_and_of_one_rubric(folder: Path) -> None:
     """As many as there is time for."""
-    assert "later" not in told("--limit 1", folder)
+    said = told("--limit 1", folder)
+    assert "later" not in said
+    assert "and 2 more; --limit shows more" in said
+    assert "more" not in told("--limit 3", folder)
     assert told("--rubric source_support", folder) == "No card waits for a person."
+    with open_store(folder / "s.db") as store:
+        store.keep_card(card("own", Review(reason="odd")).model_copy(update={"rubric": "tone"}))
+    assert "trace own" in told("--rubric tone", folder)
 
 
 def test_scripts_get_one_object_a_card(folder: Path) -> None:
@@ -152,6 +158,31 @@ def test_a_correction_is_a_value_a_label_or_both(
         assert (found.scores[0].value, found.scores[0].label) == (value, label)
 
 
+def test_a_card_that_was_not_judged_is_given_a_score(folder: Path) -> None:
+    """One its rubric publishes, within its range."""
+    said = told(f"{BARE.id} --correct rag_faithfulness=4:minor --who Ada", folder)
+    assert "corrected by Ada: rag_faithfulness 4 of 5 (minor)" in said
+    with open_store(folder / "s.db") as store:
+        found = store.card(BARE.id)
+        assert found is not None
+        assert (found.status, found.reason, [score.value for score in found.scores]) == ("scored", None, [4])
+        assert [(label.score, label.value) for label in store.labels()] == [("rag_faithfulness", 4)]
+
+
+def test_a_decision_is_about_the_record_that_was_shown(folder: Path) -> None:
+    """What another record's card with the same id says is no earlier version of it."""
+    with open_store(folder / "s.db") as store:
+        shown = LATER.model_copy(update={"basis": "one-x"})
+        decided = shown.model_copy(update={"decided_by": "human", "judge_kind": "human", "judge": "Ada"})
+        for version in (shown, LATER.model_copy(update={"basis": "two-x", "scores": ()}), decided):
+            store.keep_card(version)
+    told(f"{LATER.id} --accept --who Ada", folder)
+    with open_store(folder / "s.db") as store:
+        found = store.card(LATER.id)
+        assert found is not None
+        assert (found.basis, found.scores) == ("one-x", SCORES)
+
+
 def test_who_decides_again_starts_from_what_the_judge_said(folder: Path) -> None:
     """The last word counts; of a person who took it back nothing is learned."""
     told(f"{LATER.id} --reject --who Ada", folder)
@@ -162,6 +193,27 @@ def test_who_decides_again_starts_from_what_the_judge_said(folder: Path) -> None
     assert "rag_faithfulness has no score any more" in told(f"{LATER.id} --reject --who Ada", folder)
     with open_store(folder / "s.db") as store:
         assert store.labels() == ()
+
+
+@pytest.mark.parametrize(
+    ("correction", "says"),
+    [
+        ("rag_faithfulness=2:majr", "'majr' is no label of rag_faithfulness; did you mean 'major'? Valid: none, minor"),
+        ("rag_faithfulness=2:not_assessed", "Valid: none, minor, major, critical"),
+        ("rag_faithfulness.claim_support=2:major", "is no label of rag_faithfulness.claim_support, which has none"),
+    ],
+)
+def test_a_label_that_the_score_does_not_have_is_refused(folder: Path, correction: str, says: str) -> None:
+    """It names those there are."""
+    done = groundtrace(f"review --store s.db {LATER.id} --correct {correction}", folder)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_label_is_spelt_as_its_score_has_it(folder: Path) -> None:
+    """In whatever case it was typed; a score without a value may say why."""
+    assert "rag_faithfulness 2 of 5 (critical)" in told(f"{LATER.id} --correct rag_faithfulness=2:CRITICAL", folder)
+    told(f"{LATER.id} --correct rag_faithfulness=null:not_applicable", folder)
 
 
 BAD = [
@@ -175,7 +227,11 @@ BAD = [
     (f"{LATER.id} --correct rag_faithfulness=", "write NAME=VALUE"),
     (f"{LATER.id} --correct rag_faithfulness=nan", "write NAME=VALUE"),
     (f"{LATER.id} --correct rag_faithfulness=1e999", "write NAME=VALUE"),
-    (f"{BARE.id} --correct rag_faithfulness=4", "the card has no scores"),
+    (f"{BARE.id} --correct rag_faithfulness=6", "rag_faithfulness: 6.0 is outside the score's range, 1 to 5"),
+    (f"{BARE.id} --correct rag_faithfulness=:minor", "write NAME=VALUE"),
+    (f"{BARE.id} --correct source_support=4", "is no score of this card"),
+    ("--rubric rag_faithfullness", "did you mean 'rag_faithfulness'?"),
+    ("--store postgresql://me:hunter2@localhost/x", "set PGPASSWORD, or write it to ~/.pgpass"),
     (f"{LATER.id} --accept --who ''", "who: '' is no name"),
     ("--store none", "keeps nothing to look at"),
     ("--store nowhere.db", "'nowhere.db' is not there"),

@@ -123,8 +123,8 @@ def test_diff_shows_the_lines_that_differ_and_both_versions(folder: Path) -> Non
     done = groundtrace(f"rubric diff {COPY}", folder)
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
-    assert lines[0].split() == ["built-in", "1.3cc0da8c97d2"]
-    assert re.fullmatch(rf"copy      1\.[0-9a-f]{{12}}  {COPY}", lines[1])
+    assert lines[0].split() == ["built-in", "2.60c3f94d0d11"]
+    assert re.fullmatch(rf"copy      2\.[0-9a-f]{{12}}  {COPY}", lines[1])
     assert [line.split("#")[0].strip() for line in lines if line[:2] in ("-s", "+s")] == [
         "-supported = 4",
         "+supported = 3",
@@ -142,7 +142,7 @@ def test_diff_says_when_only_comments_differ(folder: Path) -> None:
 
 def test_diff_says_when_the_built_in_changed_since_the_copy_was_made(folder: Path) -> None:
     """Some of the lines may not be the user's."""
-    change(folder, 'made_from = "1.3cc0da8c97d2"', 'made_from = "1.000000000000"')
+    change(folder, 'made_from = "2.60c3f94d0d11"', 'made_from = "1.000000000000"')
     done = groundtrace(f"rubric diff {COPY}", folder)
     assert "The copy was made from 1.000000000000; where the built-in changed since then" in done.stdout
     change(folder, 'made_from = "1.000000000000"\n', "")
@@ -197,7 +197,7 @@ def test_json_holds_all_of_it(folder: Path) -> None:
     assert told["records"] == 8
     assert 0 <= told["agreement"]["after"] <= 1
     assert len(told["moved"]) == 5
-    assert told["versions"][0] == "1.3cc0da8c97d2" != told["versions"][1]
+    assert told["versions"][0] == "2.60c3f94d0d11" != told["versions"][1]
     assert told["adopted"] is False
 
 

@@ -109,10 +109,34 @@ def test_a_newer_store_is_left_alone(here: Path) -> None:
     assert (here / "newer.db").read_bytes() == before
 
 
-def test_resume_stands_alone(here: Path) -> None:
-    """It takes everything from its run."""
-    done = groundtrace("run records.jsonl --resume", here)
+@pytest.mark.parametrize("beside", ["records.jsonl", "--dry-run", "--sample 0", "--plan p.toml", "--judge offline"])
+def test_resume_stands_alone(here: Path, beside: str) -> None:
+    """It takes everything from its run; nothing is begun that was not asked for."""
+    run(Plan(sources="records.jsonl", sinks="jsonl:out.jsonl", store="s.db"), stopping=lambda: True)
+    done = groundtrace(f"run --resume --store s.db {beside}", here)
     assert (done.returncode, "stands beside --resume" in done.stderr) == (2, True)
+    assert not (here / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("line", ["show --card abcdef", "run --resume"])
+def test_looking_into_a_store_makes_none(here: Path, own_store: Path, line: str) -> None:
+    """Neither where it was named nor in its usual place."""
+    named = groundtrace(f"{line} --store none.db", here)
+    assert (named.returncode, "'none.db' is not there" in named.stderr) == (2, True)
+    assert groundtrace(line, here).returncode == (0 if "resume" in line else 2)
+    assert not [file for folder in (here, own_store) for file in folder.rglob("*.db")]
+
+
+@pytest.mark.parametrize("line", [LINE, "review", "show --card abcdef", "run --resume"])
+def test_a_password_in_the_environment_is_refused_with_what_to_do(
+    here: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL has places of its own for it."""
+    monkeypatch.setenv("GROUNDTRACE_STORE", "postgresql://me:hunter2@localhost/x")
+    done = groundtrace(line, here)
+    assert (done.returncode, "set PGPASSWORD, or write it to ~/.pgpass" in done.stderr) == (2, True)
+    assert "hunter2" not in done.stderr
+    assert "set it in the environment" not in done.stderr
 
 
 def test_a_full_store_stops_the_run_in_one_line_and_nothing_is_lost(here: Path) -> None:

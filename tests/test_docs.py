@@ -16,6 +16,11 @@ import pytest
 import cli_page
 import scores_page
 from groundtrace.plan import Plan
+from groundtrace.rubrics.catalogue import CATALOGUE
+from groundtrace.rubrics.factual_accuracy import SEVERITIES
+from groundtrace.rubrics.rag_faithfulness import SEVERITIES as UNSUPPORTED
+from groundtrace.rubrics.summary_groundedness import RATINGS
+from groundtrace.rubrics.totals import LEVELS
 from terminal import shell
 
 ROOT = Path(__file__).parent.parent
@@ -116,6 +121,18 @@ def test_the_page_of_the_command_line_is_the_command_lines_own() -> None:
 def test_the_table_of_scores_is_the_catalogues_own() -> None:
     """docs/scores.md holds every score there is."""
     assert scores_page.PAGE.read_text(encoding="utf-8") == scores_page.page()
+
+
+def test_the_labels_of_the_catalogue_are_those_cards_have() -> None:
+    """What a person may correct a label to is what the rubrics publish."""
+    choices = {score.name: score.choices for score in CATALOGUE if score.choices}
+    assert choices == {
+        "source_support": tuple(LEVELS.values()),
+        "source_support.min": tuple(LEVELS.values()),
+        "factual_accuracy": SEVERITIES,
+        "rag_faithfulness": ("none", *UNSUPPORTED),
+        "summary_groundedness": tuple(name for _, name in RATINGS),
+    }
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

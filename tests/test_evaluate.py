@@ -15,6 +15,7 @@ from groundtrace.errors import InvalidVerdict, PlanError
 from groundtrace.evaluate import evaluate, parse
 from groundtrace.memory import InMemory
 from groundtrace.model import Case, Finding, Kind, Record, Reply, Score, Scorecard
+from groundtrace.plugins import load
 from groundtrace.ports import Again
 from groundtrace.rubrics import law
 from groundtrace.testing import HOSTILE_TEXTS, ScriptedJudge, sample_record
@@ -312,6 +313,15 @@ def test_what_is_not_one_json_object_is_a_fault(text: str, fault: str) -> None:
     """Nothing is repaired by guessing."""
     with pytest.raises(InvalidVerdict, match=fault):
         parse(text)
+
+
+def test_of_a_reply_too_long_to_be_read_a_card_keeps_the_beginning() -> None:
+    """And says how long it was: a card is no place for a megabyte of nonsense."""
+    endless = ScriptedJudge(lambda _: "x" * 1_200_000)
+    (card,) = evaluate([sample_record()], [load("rubric", "rag_faithfulness")], endless)
+    assert [attempt.text[:3] for attempt in card.attempts] == ["xxx", "xxx"]
+    assert all(attempt.text.endswith("[the first 20,000 of 1,200,000 characters]") for attempt in card.attempts)
+    assert all(len(attempt.text) < 21_000 for attempt in card.attempts)
 
 
 @pytest.mark.parametrize(

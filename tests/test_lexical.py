@@ -235,9 +235,10 @@ def test_passages_use_the_tokeniser_they_are_given() -> None:
 def test_the_same_text_is_scored_the_same_in_every_process() -> None:
     """Sets have an order of their own in each process; no score may depend on it."""
     program = (
-        "from groundtrace.lexical import Passages, compare\n"
+        "from groundtrace.lexical import Passages, compare\nfrom groundtrace.lexical.words import stem\n"
         "text = 'Grey dust lay on the Moon. The Eagle landed in 1969. Dust lay on the Eagle. Moon dust is grey.'\n"
-        "print(compare('In 1969 the Eagle landed in grey Moon dust, said Aldrin.', Passages([text, text])))"
+        "print(compare('In 1969 the Eagle landed in grey Moon dust, said Aldrin.', Passages([text, text])))\n"
+        "print([stem(word) for word in ('1,2', '3,4,5', '7,8', '12,9')])"
     )
     told = {
         subprocess.run(

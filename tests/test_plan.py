@@ -189,6 +189,12 @@ def test_a_folder_named_like_a_source_is_a_folder(elsewhere: Path) -> None:
         ({"sources": SPEC, "sample": 10}, "sample: 10 does not fit: must be 1 or less"),
         ({"sources": SPEC, "sample": "nan"}, "sample: 'nan' does not fit"),
         ({"sources": SPEC, "risk": "hihg"}, "risk: 'hihg' does not fit: must be 'normal' or 'high'"),
+        ({"sources": SPEC, "risk": {"tag": {}}}, "risk: 'tag' is no key of it; did you mean 'tags'? Valid: default"),
+        ({"sources": SPEC, "sinks": "cards.jsonl"}, "sink: 'cards.jsonl' does not say as what"),
+        ({"sources": SPEC, "sinks": "cards.jsonl"}, "write --to jsonl:cards.jsonl"),
+        ({"sources": SPEC, "sinks": "nofolder/"}, "write --to otel:nofolder/"),
+        ({"sources": SPEC, "sinks": "x.html"}, "write --to jsonl:FILE, or --to otel:FOLDER"),
+        ({"sources": " "}, "source: ' ' names nothing; write a path, or NAME:WHERE"),
         ({"sources": SPEC, "since": "yesterday"}, "since: 'yesterday' does not fit: is no time; write 24h, 7d"),
         ({"sources": SPEC, "since": "1h", "until": "2h"}, "is not before until"),
         ({"sources": SPEC, "shard": [3, 3]}, "shard: (3, 3) is no part of a run"),
@@ -304,3 +310,11 @@ def test_a_secret_is_refused_wherever_it_stands_and_the_variable_is_named() -> N
 def test_what_is_no_secret_is_no_secret(judge: Any) -> None:
     """Tokens are also counted, and keys also open maps."""
     assert Plan(sources=SPEC, judge=judge).judge == judge
+
+
+@pytest.mark.parametrize("heading", ["groundtrace", "tool.groundtrace"])
+def test_a_header_as_in_pyproject_is_named(elsewhere: Path, heading: str) -> None:
+    """A plan's own file has none."""
+    (elsewhere / "groundtrace.toml").write_text(f"[{heading}]\nsample = 0.3\n")
+    with pytest.raises(PlanError, match=rf"drop the \[{heading}\] header"):
+        Plan.from_args(sources=SPEC)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,8 @@ from groundtrace.errors import PlanError
 from groundtrace.evaluate import evaluate
 from groundtrace.judges.offline import OfflineJudge
 from groundtrace.memory import InMemory
-from groundtrace.model import Decision, JudgeKind, Label, Ref, Review, Score, Scorecard, card_id, dump, load
-from groundtrace.review import audited, decide, labels, outranks
+from groundtrace.model import Decision, Finding, JudgeKind, Label, Ref, Review, Score, Scorecard, card_id, dump, load
+from groundtrace.review import audited, decide, labels, outranks, stands
 from groundtrace.rubrics.source_support import SourceSupport
 from groundtrace.sampling import sample
 from groundtrace.testing import HOSTILE_TEXTS, ScriptedJudge, sample_card, sample_record
@@ -172,8 +173,16 @@ def test_a_corrected_score_is_that_score_and_moves_no_other() -> None:
     assert card.status == "scored"
     assert [(s.value, s.label) for s in card.scores] == [(3.5, "major"), (4, "strong"), (None, None)]
     assert card.scores[1].rationale == "corrected from 2, says Ada: I read it"
-    assert card.scores[0] == SCORES[0]
+    assert card.scores[0].rationale == "as the judge had it; 1 other score was corrected since"
+    assert card.scores[0] == SCORES[0].model_copy(update={"rationale": card.scores[0].rationale})
     assert card.details["decision"]["before"] == {CLAIMS: 2}
+
+
+def test_a_mean_that_is_corrected_or_accepted_keeps_its_own_words() -> None:
+    """Only what was left while others moved is the judge's of before."""
+    both = decide(HELD, decision("corrected", corrected={CLAIMS: (4.0, None), MEAN: (4.0, None)}))
+    assert both.scores[0].rationale == "corrected from 3.5, says Ada: I read it"
+    assert decide(HELD, decision("accepted")).scores[0] == SCORES[0]
 
 
 def test_a_label_goes_with_the_value_it_was_for() -> None:
@@ -259,6 +268,38 @@ def test_a_card_without_scores_says_so_when_it_is_corrected() -> None:
     bare = HELD.model_copy(update={"scores": (), "status": "unscored"})
     with pytest.raises(PlanError, match="the card has no scores"):
         decide(bare, decision("corrected", corrected={CLAIMS: (4, None)}))
+
+
+def test_a_card_that_was_not_judged_can_be_given_its_rubrics_scores() -> None:
+    """By whoever knows their ranges; what is learned is the person's word alone."""
+    bare = HELD.model_copy(update={"scores": (), "status": "unscored", "reason": "judge_failed"})
+    made, ranges = decision("corrected", corrected={CLAIMS: (4, None)}), {MEAN: (1.0, 5.0), CLAIMS: (1.0, 5.0)}
+    after = decide(bare, made, ranges)
+    assert (after.status, after.reason, after.judge_kind) == ("scored", None, "human")
+    assert [(score.name, score.value, score.low, score.high) for score in after.scores] == [(CLAIMS, 4, 1, 5)]
+    assert [(label.score, label.value) for label in labels(bare, made, ranges)] == [(CLAIMS, 4)]
+    for use in (decide, labels):
+        with pytest.raises(PlanError, match="outside the score's range, 1 to 5"):
+            use(bare, decision("corrected", corrected={CLAIMS: (6, None)}), ranges)
+        with pytest.raises(PlanError, match="is no score of this card"):
+            use(bare, decision("corrected", corrected={ABSTENTION: (4, None)}), ranges)
+
+
+def test_an_outage_takes_no_score_away_and_anything_else_does() -> None:
+    """Neither a whole card, nor the headline of one that was assessed in full."""
+    silent, fault = Finding(slot="c1", status="unscored", reason="judge_silent"), "judge_failed"
+    known = sample_card(judge_kind="llm", basis="a-1")
+
+    def left(**told: Any) -> bool:
+        return stands(known, sample_card(**{"judge_kind": "llm", "basis": "a-2", **told}))
+
+    assert left(status="unscored", reason=fault)
+    assert left(partial=True, findings=(silent,))
+    assert not left(status="unscored", reason="invalid_verdict")
+    assert not left(status="unscored", reason=fault, basis="b-2")
+    assert not left(findings=(silent,))
+    assert not stands(known.model_copy(update={"status": "unscored"}), sample_card(status="unscored", reason=fault))
+    assert left(judge_kind="offline")
 
 
 values = st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.floats(0, 6)

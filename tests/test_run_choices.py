@@ -13,6 +13,7 @@ import pytest
 from groundtrace.errors import PlanError
 from groundtrace.plan import Cascade, Plan
 from groundtrace.run import run
+from groundtrace.run.risk import same_model
 from groundtrace.testing import ScriptedJudge
 from terminal import groundtrace as command
 
@@ -114,6 +115,32 @@ def test_headline_sends_each_rubric_s_own_score_alone(here: Path) -> None:
     assert {score["name"] for card in cards(here).values() for score in card["scores"]} == {"source_support"}
     run(plan())
     assert {len(card["scores"]) for card in cards(here).values()} == {3}
+
+
+def test_headline_sends_nothing_of_a_partial_card_and_counts_it(here: Path) -> None:
+    """The offline judge leaves rag_faithfulness partial: there is no headline to send, nor anything in its place."""
+    report = run(plan(rubrics=["rag_faithfulness", "source_support"], scores="headline"))
+    lines = (here / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [[score["name"] for score in json.loads(line)["scores"]] for line in lines] == [["source_support"]] * 2
+    assert report.receipts == {"jsonl:out.jsonl": {"partial and not sent": 2, "written": 2}}
+    assert sum("a partial card has no score of its rubric's own" in note for note in report.notes) == 1
+
+
+def test_a_partial_card_that_waits_for_a_person_says_so_and_no_number(here: Path) -> None:
+    """A flag is no score."""
+    run(plan(rubrics="rag_faithfulness", scores="headline", risk="high"))
+    told = cards(here)["odd"]
+    assert (told["status"], told["scores"]) == ("pending_review", [])
+
+
+def test_two_models_of_one_tag_are_two_models(here: Path, hire: Callable[..., ScriptedJudge]) -> None:
+    """What follows a colon in a model's name is a size or a version, no provider's name before it."""
+    assert same_model("openai:llama3.1:8b,base_url=http://127.0.0.1:11434/v1", "llama3.1:8b")
+    assert same_model("openai:llama3.1", "ollama/llama3.1:latest")
+    assert same_model("openai:gpt-5.2", "openai:gpt-5.2-20260101")
+    assert not same_model("openai:qwen3:8b,base_url=http://127.0.0.1:11434/v1", "llama3.1:8b")
+    assert not same_model("openai:llama3.1:70b", "llama3.1:8b")
+    assert not same_model("openai:gpt-5.2", "")
 
 
 def test_a_judge_of_its_own_model_s_answers_is_said_once_and_marked(

@@ -18,13 +18,14 @@ import groundtrace
 from groundtrace.errors import PlanError
 from groundtrace.evaluate import evaluate
 from groundtrace.memory import InMemory
-from groundtrace.model import Decision, Label
+from groundtrace.model import Decision, Label, RunState
 from groundtrace.plan import Plan
 from groundtrace.review import decide
 from groundtrace.run import run
 from groundtrace.run.holds import Holds
-from groundtrace.run.life import plan_of, unfinished
-from groundtrace.store import open_store
+from groundtrace.run.life import Life, plan_of, unfinished
+from groundtrace.store import open_store, run_key
+from groundtrace.tally import Report
 from groundtrace.testing import ScriptedJudge
 from terminal import groundtrace as command
 
@@ -194,6 +195,59 @@ def test_a_run_elsewhere_is_not_resumed_here(here: Path, tmp_path: Path, monkeyp
             plan_of(cut, str(here / "store.db"))
 
 
+def test_the_run_that_was_cut_last_is_resumed_one_of_this_folder_first(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped or refused, whichever was later."""
+    memory = InMemory()
+    cut = plan(store=None)
+
+    def left(ident: str, state: RunState) -> None:
+        with Life(memory, ident, cut):
+            memory.end_run(ident, state)
+
+    left("stopped", "interrupted")
+    left("refused", "failed")
+    told = [unfinished(memory)]
+    monkeypatch.chdir(tmp_path)
+    left("elsewhere", "interrupted")
+    told.append(unfinished(memory))
+    monkeypatch.chdir(here)
+    told.append(unfinished(memory))
+    with Life(memory, "refused", cut) as life:
+        life.close(Report(), stopped=False)
+    told.append(unfinished(memory))
+    assert [run.id if run else None for run in told] == ["refused", "elsewhere", "refused", "stopped"]
+
+
+def test_of_two_that_resume_one_run_the_second_is_told(here: Path) -> None:
+    """One id has one run; a new run of any name may begin beside it."""
+    run(plan(batch_id="nightly"), stopping=lambda: True)
+    with open_store("store.db") as store:
+        cut = unfinished(store)
+        assert cut is not None
+        assert store.lease(run_key(cut.id), "another", 60)
+        with pytest.raises(PlanError, match="goes on elsewhere"):
+            run(plan_of(cut, "store.db"), run_id=cut.id)
+        assert [(told.id, told.state) for told in store.runs()] == [(cut.id, "interrupted")]
+        assert run(plan(batch_id="nightly")).about.state == "finished"
+        store.release(run_key(cut.id), "another")
+    with open_store("store.db") as store, Life(store, "live", plan()) as life, life.holds():
+        assert not store.lease(run_key("live"), "another", 60)
+    with open_store("store.db") as store:
+        assert store.lease(run_key("live"), "another", 60), "it is given back"
+
+
+def test_runs_elsewhere_are_said_where_there_is_nothing_to_resume(here: Path) -> None:
+    """Nobody here knows whether they live."""
+    with open_store("store.db") as store:
+        for ident in ("one", "two"):
+            store.start_run(ident, "{}")
+            told = command("run --resume --store store.db", here).stderr
+            assert f"{ident}, begun 20" in told
+    assert "2 runs say that they are running, the last two" in told
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_a_run_that_says_how_to_go_on(here: Path, number: signal.Signals) -> None:
     """Whenever it comes: all or a part is done, nothing twice."""
@@ -217,7 +271,8 @@ def test_a_signal_stops_a_run_that_says_how_to_go_on(here: Path, number: signal.
         child.send_signal(number)
         _, said = child.communicate(timeout=60)
     assert child.returncode == 130, said
-    assert "groundtrace run --resume --store 'my store.db'" in said
+    assert "groundtrace run --resume --store 'my store.db' (run 20" in said
+    assert f", in {here})" in said
     done = len(cards(here / "out.jsonl"))
     assert 0 < done < 400
     again = command("run --resume --store 'my store.db' --json", here)

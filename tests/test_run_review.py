@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from groundtrace.memory import InMemory
-from groundtrace.model import AUDIT, Decision, Label, Scorecard
+from groundtrace.model import AUDIT, Decision, Label, Receipt, Scorecard
 from groundtrace.plan import Plan
 from groundtrace.review import audited, decide
 from groundtrace.run import Report, run
+from groundtrace.run.writing import Door, Writing
+from groundtrace.testing import sample_card
 
 COUNT = 60
 
@@ -90,3 +93,42 @@ def test_the_next_run_puts_a_correction_where_the_score_was(records: Path) -> No
         assert card.id not in {waiting.id for waiting in memory.waiting()}
     assert states[0]["written"] == len(card.scores)
     assert states[1] == {"written": 0, "failed": 0, "unconfirmed": 0}
+
+
+class Silent:
+    """A sink that takes cards and says nothing."""
+
+    name = "silent"
+    updates: Literal["upsert", "append"] = "append"
+
+    def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
+        """Nothing comes back."""
+        list(cards)
+        return iter(())
+
+
+def test_why_a_write_is_unconfirmed_is_told() -> None:
+    """The number alone says nothing; it is tried again."""
+    memory = InMemory()
+    writing = Writing([Door("silent:here", Silent())], memory, None, "offline")
+    writing.take(sample_card())
+    writing.flush()
+    assert writing.report.receipts == {"silent:here": {"unconfirmed": 2}}
+    told = "writing to silent:here: unconfirmed, so tried again with the next run: the sink said nothing about it"
+    assert writing.report.notes == (told,)
+    assert len(list(memory.outbox())) == 2
+
+
+def test_a_held_card_without_a_headline_is_written_and_confirmed(tmp_path: Path) -> None:
+    """Its flag is published under the rubric's own name, which is no score of a partial card."""
+    record = {"query": "Are dogs free?", "context": ["Dogs travel for free."], "risk": "high"}
+    record["answer"] = "Dogs travel for free [1]. A cabin costs 60 euros."
+    (tmp_path / "records.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    sinks = (f"jsonl:{tmp_path}/cards.jsonl", f"otel:{tmp_path}/out")
+    plan = Plan(sources=f"jsonl:{tmp_path}/records.jsonl", rubrics=("rag_faithfulness",), sinks=sinks)
+    memory = InMemory()
+    reports = [run(plan, memory=memory) for _ in range(2)]
+    assert reports[0].cards == {"rag_faithfulness": {"pending_review": 1}}
+    assert [{*states} for states in reports[0].receipts.values()] == [{"written"}] * 2
+    assert [{*states} for states in reports[1].receipts.values()] == [{"unchanged"}] * 2
+    assert not list(memory.outbox())

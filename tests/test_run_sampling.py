@@ -236,8 +236,25 @@ def test_a_cap_on_a_judge_without_prices_is_said_to_be_vain(folder: Path) -> Non
     report = run(capped(5.0, "priced"))
     assert 0 < report.traces < 5
     assert [note for note in report.notes if "traces" in note] == [
-        "took no more traces: the judge's replies have no price, so max_cost_per_day can't be kept"
+        "took no more traces: the replies of judge priced have no price, so max_cost_per_day can't be kept"
     ]
+
+
+def test_what_other_judges_cost_is_not_this_runs(folder: Path, memory: Open) -> None:
+    """Neither their price nor that they have none keeps this one from its own."""
+    with memory() as kept:
+        kept.keep_reply("other", "d", Reply("{}", "other", cost=9.0), ())
+        kept.keep_reply("free", "d", Reply("{}", "free"), ())
+        assert 0 < run(capped(5.0, "priced:1.0"), memory=kept).traces < 10
+
+
+@pytest.mark.parametrize("pair", [("priced:1.0", "offline"), ("offline", "priced:1.0")])
+def test_a_cascade_costs_what_either_of_its_judges_costs(folder: Path, pair: tuple[str, str]) -> None:
+    """The cheap one may be the one with a price."""
+    told = capped(2.0, pair[0]).model_dump() | {"cascade": {"judge": pair[1], "band": (0, 1)}}
+    report = run(Plan(**told))
+    assert 0 < report.traces < 10
+    assert report.passed == {"daily cost cap": 10 - report.traces}
 
 
 def test_a_judge_that_costs_nothing_needs_no_cap(folder: Path) -> None:

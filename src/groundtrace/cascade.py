@@ -1,19 +1,22 @@
 """A cheap judge first; only what it doubts goes to the full one, as a new question.
 
 Both are held to the same gate, at most two attempts each. What the cheap judge said of a doubtful card stays in the
-memory as an earlier version of it.
+memory as an earlier version of the full judge's, unless its word weighs less than what stood there before. A cheap
+card that would lose against what stands is doubtful too: the full judge's word may take that place.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlanError
 from groundtrace.evaluate import evaluate, never
 from groundtrace.model import AUDIT
+from groundtrace.review import broke, is_of, outranks, subject_of
 
 if TYPE_CHECKING:
     from groundtrace.model import Record, Ref, Scorecard
@@ -48,9 +51,8 @@ def cascade(
     without asking. PlanError where both judges are the same, or the band is none.
     """
     check_band("band", band)
-    if cheap.id == full.id:
-        raise PlanError("cascade", full.id, "is the judge that is asked first", hint="name another judge")
-    both = _Both(band, memory, cheap, records, finished)
+    check_judges(cheap, full)
+    both = _Both(band, memory, cheap, records, finished, rubrics={rubric.name for rubric in rubrics})
     known = {rubric.name: rubric for rubric in (*(referrals or {}).values(), *rubrics)}
     first = evaluate(
         both.opened(),
@@ -70,12 +72,20 @@ def cascade(
             tuple(known.values()),
             full,
             memory=memory,
+            referrals=referrals,
             batch_id=batch_id,
             stopping=stopping,
             wanted=both.wants,
+            sent=both.sent,
         )
 
     return both.cards(asked, first, stopping or never)
+
+
+def check_judges(cheap: Judge, full: Judge) -> None:
+    """Refuse a cascade of one judge: PlanError."""
+    if cheap.id == full.id:
+        raise PlanError("cascade", full.id, "is the judge that is asked first", hint="name another judge")
 
 
 def check_band(key: str, band: tuple[float, float]) -> None:
@@ -104,11 +114,15 @@ def doubtful(card: Scorecard, band: tuple[float, float] = BAND) -> bool:
 
 @dataclass
 class _Held:
-    """Records of one id, how many of their cards were not handed out yet, how many had their last one made."""
+    """Records of one id, how many of their cards were not handed out yet, how many had their last one made.
+
+    `asked` are the rubrics they were sent on to.
+    """
 
     records: list[Record] = field(default_factory=list)
     left: int = 0
     closed: int = 0
+    asked: set[str] = field(default_factory=set)
 
 
 class _Both:
@@ -121,8 +135,12 @@ class _Both:
         cheap: Judge,
         records: Iterable[Record],
         tell: Callable[[Record], None] | None,
+        *,
+        rubrics: AbstractSet[str],
     ) -> None:
         self._band, self._memory, self._cheap, self._records, self._tell = band, memory, cheap, records, tell
+        self._rubrics = rubrics
+        self._drafts: dict[str, Scorecard] = {}
         self._held: dict[tuple[Ref, str], _Held] = {}
         self._standing: deque[Scorecard] = deque()
         self._over: deque[Record] = deque()
@@ -150,20 +168,48 @@ class _Both:
                 return
             held = self._held[card.ref, card.record_id]
             held.left += 1
+            held.asked.update(card.refer)
             ours = card.judge == self._cheap.id and card.decided_by != "human"
             if ours and card.decided_by != "rule":
                 card = card.model_copy(update={"decided_by": "cheap"})
-            if not (ours and doubtful(card, self._band)):
+            if not (ours and (doubtful(card, self._band) or self._loses(card))):
                 self._standing.append(card)
                 continue
-            if self._memory is not None:
-                self._memory.keep_card(card)
+            self._drafts[card.id] = card
             self._rubric = card.rubric
             yield held.records[-1]
 
     def wants(self, rubric: Rubric) -> bool:
         """Whether the record just given is doubtful under this rubric."""
         return rubric.name == self._rubric
+
+    def sent(self, record: Record, rubric: str) -> bool:
+        """Whether the full judge is to put a record to this rubric too, because of its own card; then one more is due.
+
+        Not where every record is put to it, or the cheap judge's card had sent this one there.
+        """
+        held = self._held[record.ref, record.id]
+        if rubric in self._rubrics or rubric in held.asked:
+            return False
+        held.asked.add(rubric)
+        held.left += 1
+        return True
+
+    def _loses(self, card: Scorecard) -> bool:
+        """Whether another card stands against the cheap judge's."""
+        known = self._memory.card(card.id, subject_of(card.basis)) if self._memory else None
+        return known is not None and outranks(known, card.judge_kind, card.basis)
+
+    def _keep_draft(self, card: Scorecard) -> None:
+        """Keep what the cheap judge said of a card the full one decided, as its earlier version.
+
+        Not before, for a draft that is the newest version would count. It displaces nothing that weighs more.
+        """
+        draft = self._drafts.pop(card.id, None)
+        if draft is None or self._memory is None or broke(card) or not is_of(draft, card.basis):
+            return
+        if not self._loses(draft) and not outranks(draft, card.judge_kind, card.basis):
+            self._memory.keep_card(draft)
 
     def cards(
         self, asked: Callable[[], Iterator[Scorecard]], first: Iterator[Scorecard], stopping: Callable[[], bool]
@@ -177,6 +223,7 @@ class _Both:
                 deque(self.doubted(first), maxlen=0)
             else:
                 for card in asked():
+                    self._keep_draft(card)
                     yield from self._handed([card])
                     yield from self._handed(self._stood())
             yield from self._handed(self._stood())

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from groundtrace.model import Finding
 
 
+_ALIKE = 0.6
+"""From which similarity on a word may be meant by another: a letter or two apart, not merely some in common."""
+
+
 class GroundtraceError(Exception):
     """The root: catch this to catch everything groundtrace raises on purpose.
 
@@ -48,7 +52,7 @@ class PlanError(GroundtraceError):
     @property
     def nearest(self) -> str | None:
         """The valid value that looks most like the one given, or None."""
-        return next(iter(difflib.get_close_matches(str(self.value), self.valid, n=1, cutoff=0.5)), None)
+        return next(iter(difflib.get_close_matches(str(self.value), self.valid, n=1, cutoff=_ALIKE)), None)
 
     def __str__(self) -> str:
         near = f"; did you mean {self.nearest!r}?" if self.nearest else ""

@@ -30,7 +30,7 @@ class InMemory:
         self._clock = clock
         self._lock = threading.Lock()
         self._replies: dict[tuple[str, str], Reply] = {}
-        self._costs: dict[str, float | None] = {}
+        self._costs: dict[tuple[str, str], float | None] = {}
         self._attempts: dict[str, list[Attempt]] = {}
         self._records: dict[tuple[Ref, str], Record] = {}
         self._cards: dict[str, list[Scorecard]] = {}
@@ -50,25 +50,26 @@ class InMemory:
     ) -> None:
         """Keep a reply before it is used; one with faults is never given back."""
         with self._lock:
-            self._pay(reply)
+            self._pay(judge, reply)
             if not faults and reply.fault is None:
                 self._replies[judge, digest] = reply
             if card_id:
                 self._attempts.setdefault(card_id, []).append(Attempt.of(reply, faults, slot=slot))
 
-    def spent(self, since: str) -> float | None:
+    def spent(self, since: str, judge: str | None = None) -> float | None:
         """What the replies kept since then (ISO time, UTC; to the second) cost; None if the price of one is unknown."""
         with self._lock:
-            costs = [cost for second, cost in self._costs.items() if second >= since[:19]]
+            paid = self._costs.items()
+            costs = [cost for (second, by), cost in paid if second >= since[:19] and judge in (None, by)]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if len(known) == len(costs) else None
 
-    def _pay(self, reply: Reply) -> None:
-        """Note what a reply cost, by the second it came in; the lock is held."""
+    def _pay(self, judge: str, reply: Reply) -> None:
+        """Note what a reply cost, by the second it came in and by judge; the lock is held."""
         if reply.is_charged:
-            second = _now()[:19]
-            before = self._costs.get(second, 0.0)
-            self._costs[second] = None if before is None or reply.cost is None else before + reply.cost
+            when = _now()[:19], judge
+            before = self._costs.get(when, 0.0)
+            self._costs[when] = None if before is None or reply.cost is None else before + reply.cost
 
     def attempts(self, card_id: str) -> tuple[Attempt, ...]:
         """Every reply that was kept for a card, in the order they came."""
@@ -85,11 +86,11 @@ class InMemory:
         """The record a card was made from, as it was last kept, or None."""
         return self._records.get((card.ref, card.record_id))
 
-    def card(self, card_id: str) -> Scorecard | None:
-        """The newest version of a card, or None."""
+    def card(self, card_id: str, subject: str = "") -> Scorecard | None:
+        """The newest version of a card, or None; with a subject, of those that are of it."""
         with self._lock:
-            versions = self._cards.get(card_id)
-        return versions[-1] if versions else None
+            versions = tuple(self._cards.get(card_id, ()))
+        return next((card for card in reversed(versions) if _is_of(card, subject)), None)
 
     def keep_card(self, card: Scorecard) -> None:
         """Keep a card as its newest version; one of equal content and basis takes its place, others stay."""
@@ -162,6 +163,11 @@ class InMemory:
         with self._lock:
             return tuple(intent for waiting in self._outbox.values() for intent in waiting.values())
 
+    def forget(self, intent: Intent) -> None:
+        """Take a write out of the outbox that nobody wants any more."""
+        with self._lock:
+            self._outbox.get((intent.sink, intent.feedback_id), {}).pop(intent.content_hash, None)
+
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """Take a piece of work for a while; False where another owner holds it."""
         now = self._clock()
@@ -203,8 +209,12 @@ class InMemory:
 
     def last_run(self, state: RunState | None = None) -> Run | None:
         """The run that began or went on last, of those in this state if one is named."""
+        return next(iter(self.runs(*([state] if state else []))), None)
+
+    def runs(self, *states: RunState) -> tuple[Run, ...]:
+        """The runs, the one that began or went on last first; those in one of these states if any is named."""
         with self._lock:
-            return next((run for run in reversed(self._runs.values()) if state in (None, run.state)), None)
+            return tuple(run for run in reversed(self._runs.values()) if not states or run.state in states)
 
     def batch(self) -> AbstractContextManager[None]:
         """Nothing to group: what is told is known at once."""
@@ -213,6 +223,11 @@ class InMemory:
 
 def _version(card: Scorecard) -> tuple[str, str]:
     return card.content_hash, card.basis
+
+
+def _is_of(card: Scorecard, subject: str) -> bool:
+    """Whether a card is of this subject, or neither says of which; see `review.subject_of`."""
+    return not (subject and card.basis) or card.basis.partition("-")[0] == subject
 
 
 def _urgency(card: Scorecard) -> tuple[bool, float]:

@@ -1,7 +1,7 @@
 """The values that flow: Trace, Record, Case, Reply, Scorecard, Receipt, and what they are made of.
 
-Everything here is frozen, picklable and JSON both ways (`dump`, `load`). Plain dataclasses carry what platforms and
-judges said, as they said it; pydantic models carry what groundtrace vouches for, and refuse NaN and unknown fields.
+Everything here is frozen, picklable and JSON both ways (`dump`, `load`). Structs and dataclasses carry what platforms
+and judges said, as they said it; pydantic models carry what groundtrace vouches for, and refuse NaN and unknown fields.
 Offsets are code points, end exclusive; times are nanoseconds since 1970 unless a name says otherwise.
 The module is longer than others on purpose: read from top to bottom it is the architecture.
 """
@@ -15,8 +15,9 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 T = TypeVar("T")
@@ -43,6 +44,29 @@ class Value(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
+    @classmethod
+    def trusted(cls, **fields: Any) -> Self:
+        """Make a value from all of its fields, which are known to fit: nothing is asked again, in a sixth of the time.
+
+        Only for what our own code has just made of checked parts.
+
+        >>> Turn.trusted(role="user", text="Why?") == Turn(role="user", text="Why?")
+        True
+        """
+        if len(fields) != len(cls.__pydantic_fields__):
+            raise TypeError(f"{cls.__name__} is made of {', '.join(cls.__pydantic_fields__)}")
+        value = cls.__new__(cls)
+        put = object.__setattr__
+        put(value, "__dict__", fields)
+        put(value, "__pydantic_fields_set__", set(fields))
+        put(value, "__pydantic_extra__", None)
+        put(value, "__pydantic_private__", None)
+        return value
+
+
+class Struct(msgspec.Struct, frozen=True, gc=False):
+    """A frozen struct: what is made for every span costs a third of a microsecond, as a dataclass ten."""
+
 
 # --- what platforms say ---------------------------------------------------------------------------------------------
 
@@ -61,38 +85,34 @@ class Ref:
     keys: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Something a span noted while it ran."""
 
     name: str
     time: int | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """Another span that a span points to."""
 
     trace_id: str
     span_id: str
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Struct, frozen=True):
     """A log record; one that names a span is joined to it."""
 
     name: str
     body: Any = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = msgspec.field(default_factory=dict)
     time: int | None = None
     trace_id: str = ""
     span_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A span as its platform recorded it; `attributes` is raw, only a convention gives it meaning.
 
     `status` is "unset", "ok" or "error"; `dropped` counts the attributes a limit evicted.
@@ -107,12 +127,12 @@ class Span:
     end: int | None = None
     status: str = "unset"
     status_message: str = ""
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = msgspec.field(default_factory=dict)
     events: tuple[Event, ...] = ()
     links: tuple[Link, ...] = ()
     logs: tuple[Log, ...] = ()
     scope: str = ""
-    resource: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] = msgspec.field(default_factory=dict)
     dropped: int = 0
 
 
@@ -127,8 +147,7 @@ class Signal:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """All spans of one trace with the logs beside them; `complete` is False while it may still grow."""
 
     ref: Ref
@@ -143,8 +162,7 @@ class Trace:
 # --- what a convention reads from one span ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """A text a span holds, the attribute it stands in, and whether it is whole; `remedy` is the setting to change.
 
     A damaged text is there but for single characters.
@@ -161,19 +179,17 @@ class Said:
         return self.state in {"present", "damaged"}
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A retrieved document as one span tells it; `text` is None where only its id is recorded."""
 
     text: Said | None = None
     id: str | None = None
     score: float | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
     timestamp: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A tool call: asked for (`arguments`) and, once run, answered (`result`, with the documents listed in it)."""
 
     name: str = ""
@@ -183,8 +199,7 @@ class Tool:
     documents: tuple[Document, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message of a conversation; `documents` are the passages handed over as blocks of their own."""
 
     role: str
@@ -193,8 +208,7 @@ class Message:
     tools: tuple[Tool, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """A structured citation as a provider gave it: cited answer text or offsets, and what it points to.
 
     `start`/`end` are code points of the answer where the provider gives them; `document` is the position of the
@@ -210,8 +224,7 @@ class Mention:
     attribute: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What one convention says one span holds; None means the span does not speak of it.
 
     `query` and `output` are plain texts, unwrapped from whatever held them. `messages` is what a generation was given,
@@ -231,12 +244,12 @@ class Reading:
     calls: tuple[Tool, ...] = ()
     output: Said | None = None
     citations: tuple[Mention, ...] = ()
-    variables: Mapping[str, Said] = field(default_factory=dict)
+    variables: Mapping[str, Said] = msgspec.field(default_factory=dict)
     model: str | None = None
     response_id: str | None = None
     session: str | None = None
     user: str | None = None
-    slices: Mapping[str, str] = field(default_factory=dict)
+    slices: Mapping[str, str] = msgspec.field(default_factory=dict)
     tags: tuple[str, ...] = ()
     content: State = "present"
     remedy: str = ""
@@ -785,17 +798,26 @@ def dump(value: object) -> str:
     >>> dump(Ref("otel", trace_id="t"))
     '{"platform":"otel","project":null,"trace_id":"t","span_id":null,"keys":{}}'
     """
+    if isinstance(value, msgspec.Struct):
+        return msgspec.json.encode(value, enc_hook=_plain).decode()
     return _adapter(cast("Any", type(value))).dump_json(value).decode()
 
 
 def load(kind: type[T], text: str | bytes) -> T:
-    """The value back from its JSON; a pydantic ValidationError says what does not fit.
+    """The value back from its JSON; a ValidationError (a ValueError) of pydantic's or msgspec's says what does not fit.
 
     >>> load(Ref, dump(Ref("otel", trace_id="t"))) == Ref("otel", trace_id="t")
     True
     """
+    if issubclass(kind, msgspec.Struct):
+        return msgspec.json.decode(text, type=kind, dec_hook=_revived)
     made: T = _adapter(cast("Any", kind)).validate_json(text)
     return made
+
+
+def _revived(kind: type[Any], plain: Any) -> Any:
+    """A pydantic value inside a struct."""
+    return kind.model_validate_json(json.dumps(plain))
 
 
 @functools.cache

@@ -44,6 +44,13 @@ _PORTS: Mapping[Kind, type] = {
     "judge": ports.Judge,
 }
 _OURS = "groundtrace"
+_PROVIDERS = {
+    *("anthropic", "azure", "bedrock", "cohere", "deepseek", "gemini", "google", "groq", "litellm", "mistral"),
+    *("ollama", "openai", "openrouter", "vertex", "vertexai", "vllm", "xai"),
+}
+_NO_MODELS = "model judges are not part of this version; one can be brought as a plugin (docs/plugins.md)"
+"""Said of a judge that is the name of a known provider."""
+
 _NAME = re.compile("[:,]")
 _COMMA = re.compile(r"(?<!\\),")
 _WITHOUT_OTHERS = "GROUNDTRACE_PLUGINS=none leaves out what groundtrace did not bring itself"
@@ -75,7 +82,8 @@ def find(kind: Kind, name: str) -> Callable[..., object]:
     doors = [door for door in _doors(kind) if door[0].name == name]
     if not doors:
         valid = sorted({plugin.name for plugin, _ in _doors(kind)})
-        raise PlanError(kind, name, "is not installed", valid=valid)
+        hint = _NO_MODELS if kind == "judge" and name.lower() in _PROVIDERS else ""
+        raise PlanError(kind, name, "is not installed", valid=valid, hint=hint)
     if len(doors) > 1:
         owners = " and ".join(sorted(f"{plugin.distribution} {plugin.version}" for plugin, _ in doors))
         raise PlanError(kind, name, f"is brought by {owners}", hint=f"uninstall one of them, or {_WITHOUT_OTHERS}")

@@ -83,7 +83,8 @@ class Convention(Protocol):
     """Knows one vocabulary: looks at one span and says what it holds.
 
     `marks` are attribute prefixes or scope names; only spans that carry one are shown to it. The mark "" stands on
-    every span.
+    every span. Where several know a span, what the first says counts, and the others fill in what it left out; one that
+    others build upon may have a true attribute `fallback`, and is heard after them.
     """
 
     name: str
@@ -171,10 +172,11 @@ class Memory(Protocol):
         """Keep a reply before it is used, with the faults the gate found in it and the card it is for."""
         ...
 
-    def spent(self, since: str) -> float | None:
+    def spent(self, since: str, judge: str | None = None) -> float | None:
         """What the replies kept since then (ISO time, UTC) cost in US dollars; None if the price of one is unknown.
 
-        One that was taken from the memory cost nothing, nor did one that never came.
+        Those of one judge, by its id, if it is named. A reply that was taken from the memory cost nothing, nor did one
+        that never came.
         """
         ...
 
@@ -190,8 +192,11 @@ class Memory(Protocol):
         """The record a card was made from, as it was last kept, or None."""
         ...
 
-    def card(self, card_id: str) -> Scorecard | None:
-        """The newest version of a card, or None."""
+    def card(self, card_id: str, subject: str = "") -> Scorecard | None:
+        """The newest version of a card, or None; with a subject (`review.subject_of`), of those that are of it.
+
+        A version that does not say what it is of is of any.
+        """
         ...
 
     def keep_card(self, card: Scorecard) -> None:
@@ -235,6 +240,10 @@ class Memory(Protocol):
         """The writes that were noted and never confirmed."""
         ...
 
+    def forget(self, intent: Intent) -> None:
+        """Take a write out of the outbox that nobody wants any more."""
+        ...
+
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """Take a piece of work for a while; False where another owner holds it."""
         ...
@@ -261,6 +270,10 @@ class Memory(Protocol):
 
     def last_run(self, state: RunState | None = None) -> Run | None:
         """The run that began or went on last, of those in this state if one is named."""
+        ...
+
+    def runs(self, *states: RunState) -> Iterable[Run]:
+        """The runs, the one that began or went on last first; those in one of these states if any is named."""
         ...
 
     def batch(self) -> AbstractContextManager[None]:

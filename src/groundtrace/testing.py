@@ -494,6 +494,31 @@ class MemoryContract:
         memory.keep_card(card.model_copy(update={"version": "2"}))
         assert (memory.card(card.id) or card).version == "2"
 
+    def test_the_newest_card_of_a_subject_is_given_back(self) -> None:
+        """Records of two files may be numbered alike; a card that does not say what it is of is of any."""
+        memory, one, other = self.make(), sample_card(basis="a1-x"), sample_card(basis="a1b-x")
+        newer = one.model_copy(update={"basis": "a1-y", "version": "2"})
+        for card in (one, newer, other):
+            memory.keep_card(card)
+        assert (memory.card(one.id), memory.card(one.id, "a1"), memory.card(one.id, "a1b")) == (other, newer, other)
+        assert (memory.card(one.id, "a"), memory.card("no card", "a1")) == (None, None)
+        bare = sample_card(version="3")
+        memory.keep_card(bare)
+        assert memory.card(one.id, "a1") == memory.card(one.id, "b") == bare
+
+    def test_a_write_nobody_wants_any_more_is_forgotten(self) -> None:
+        """That one alone; noted again it is due again."""
+        memory = self.make()
+        first = Intent(sink="s", card_id="c", score="x", feedback_id="f", content_hash="first")
+        second = first.model_copy(update={"content_hash": "second"})
+        for intent in (first, second):
+            memory.intend(intent)
+        for _ in range(2):
+            memory.forget(first)
+            assert list(memory.outbox()) == [second]
+        assert memory.intend(first) is None
+        assert sorted(intent.content_hash for intent in memory.outbox()) == ["first", "second"]
+
     def test_a_write_is_in_the_outbox_until_it_is_confirmed(self) -> None:
         """A killed run knows what it left behind."""
         memory = self.make()
@@ -544,8 +569,11 @@ class MemoryContract:
             memory.keep_reply("judge", f"d{n}", reply, ("late",))
         assert memory.spent("2000-01-01T00:00:00+00:00") == 0.5
         assert memory.spent("2999-01-01T00:00:00+00:00") == 0
+        memory.keep_reply("another", "d", Reply("a", "j", cost=0.25), ())
         memory.keep_reply("judge", "free", Reply("who knows", "j"), ())
         assert memory.spent("2000-01-01T00:00:00+00:00") is None
+        spent = [memory.spent("2000-01-01T00:00:00+00:00", judge) for judge in ("judge", "another", "nobody")]
+        assert spent == [None, 0.25, 0]
 
     def test_every_attempt_is_kept_with_its_faults(self) -> None:
         """What a judge said can be looked up by the card it said it for."""
@@ -713,6 +741,11 @@ class MemoryContract:
         assert memory.last_run("interrupted") is None
         memory.end_run("no run", "failed")
         assert memory.last_run("failed") is None
+        memory.start_run("three", "{}")
+        memory.end_run("three", "failed")
+        assert [run.id for run in memory.runs()] == ["three", "one", "two"]
+        assert [run.id for run in memory.runs("finished", "failed")] == ["three", "two"]
+        assert list(memory.runs("interrupted")) == []
 
 
 def _ident(name: str) -> str:

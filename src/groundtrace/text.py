@@ -11,6 +11,7 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
 from types import MappingProxyType
 
@@ -27,6 +28,7 @@ _BLANK = _SPACES + _IGNORED
 _UNIFIED = MappingProxyType(dict.fromkeys(_QUOTES, "'") | dict.fromkeys(_DASHES, "-") | dict.fromkeys(_IGNORED, ""))
 _ASCII_EVEN = MappingProxyType({ord(c): " " for c in _SPACES} | {ord('"'): "'", ord("`"): "'"})
 _ASCII_SPACES = re.compile(r"\s\s+")
+_KEPT = 20_000
 _MARKS_IN_A_CLUSTER = 16  # canonical ordering is quadratic in a pile of marks; no script piles more than a few
 _HANGUL_TAIL = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")
 
@@ -96,6 +98,25 @@ def fold(text: str) -> Folded:
     parts.append(text[at:end].translate(even))
     folded = "".join(parts)
     return Folded(folded if known else folded.lower(), tuple(cuts))
+
+
+def folded(text: str) -> str:
+    """The matching form alone, where the way back is not needed: `fold(text).text`, sooner.
+
+    >>> folded("  The  `Moon` ")
+    "the 'moon'"
+    """
+    return _folded(text) if len(text) <= _KEPT else _plainly(text)
+
+
+def _plainly(text: str) -> str:
+    if not text.isascii():
+        return fold(text).text
+    return " ".join(text.split()).replace('"', "'").replace("`", "'").lower()
+
+
+_folded = lru_cache(maxsize=256)(_plainly)
+"""A trace tells the same passage several times: by its retriever, in its prompt, in its answer's record."""
 
 
 def _form(piece: str) -> str:
@@ -174,12 +195,13 @@ def _in_line(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             yield from _stripped(line, at, cut, start)
             at = cut
         before = cut
-    yield from _stripped(line, at, len(line), start)
+    if at < len(line):
+        yield from _stripped(line, at, len(line), start)
 
 
 def _stripped(line: str, at: int, cut: int, start: int) -> Iterator[tuple[int, int]]:
     piece = line[at:cut]
-    if any(c.isalnum() for c in piece):
+    if piece[:1].isalnum() or any(c.isalnum() for c in piece):
         first = start + at + len(piece) - len(piece.lstrip())
         yield first, first + len(piece.strip())
 
@@ -187,7 +209,8 @@ def _stripped(line: str, at: int, cut: int, start: int) -> Iterator[tuple[int, i
 def _boundaries(line: str) -> Iterator[int]:
     """Where the library ends sentences in a line, in windows that restart at the last whole sentence."""
     # The library takes no lone surrogates; another character of one code point keeps the offsets.
-    line = _SURROGATE.sub("\ufffd", line)
+    if not line.isascii():
+        line = _SURROGATE.sub("\ufffd", line)
     at, size = 0, _WINDOW
     while at < len(line):
         found = get_sentence_boundaries("en", line[at : at + size])

@@ -188,6 +188,31 @@ def test_a_list_of_records_is_read_like_lines(tmp_path: Path) -> None:
         assert read(put(tmp_path / f"{number}.json", json.dumps(several, indent=layout))) == (lines, ())
 
 
+def test_items_of_a_list_on_one_line_are_counted_as_items(tmp_path: Path) -> None:
+    """One line is not several."""
+    _, notes = read(put(tmp_path / "x.jsonl", [1, 2, FERRY, {"resourceSpans": []}]))
+    assert [note.removeprefix(f"{tmp_path}/x.jsonl: ").split(": ")[0] for note in notes] == [
+        "2 items are no records (line 1)",
+        "1 item is OTLP, no record (line 1)",
+    ]
+
+
+def test_what_stands_beside_the_texts_and_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A misspelt risk above all; what can be read, in whatever case, is not mentioned."""
+    odd = {"tags": {"a": 1}, "slices": "b", "history": ["Hi"], "key_facts": [["a"]]}
+    plain = {"tags": "a", "slices": {"a": 1}, "history": [{"role": "user", "content": "Hi"}], "key_facts": ["b"]}
+    lines = [FERRY | {"id": "a", "risk": "hihg"}, FERRY | {"id": "b", "risk": "HIGH"}, FERRY | {"id": "c", "risk": 1}]
+    traces, notes = read(put(tmp_path / "x.jsonl", *lines, FERRY | odd, FERRY | plain | {"id": "d", "risk": None}))
+    assert len(traces) == 5
+    assert [note.removeprefix(f"{tmp_path}/x.jsonl: ") for note in notes] == [
+        "2 records have a risk that is neither normal nor high (lines 1, 3): taken as high",
+        "1 record holds tags that can't be read whole (line 4): left out; give a list of texts",
+        "1 record holds key_facts that can't be read whole (line 4): left out; give a list of texts",
+        "1 record holds slices that can't be read whole (line 4): left out; give texts by name",
+        "1 record holds history that can't be read whole (line 4): left out; give objects with role and text",
+    ]
+
+
 def test_text_that_is_no_unicode_is_mended_and_told(tmp_path: Path) -> None:
     """And numbers that are none are nothing."""
     file = put(tmp_path / "x.jsonl", '{"id": "a", "answer": "half \\ud83d", "score": NaN, "far": -1e999}')
@@ -398,4 +423,4 @@ def test_a_disk_that_takes_nothing_is_a_receipt(tmp_path: Path) -> None:
     """The run goes on, and the report says what failed and why."""
     (tmp_path / "x.jsonl").symlink_to("/dev/full")
     (first, *_) = JsonlSink(str(tmp_path / "x.jsonl")).write([sample_card()])
-    assert (first.state, first.reason) == ("failed", f"{tmp_path}/x.jsonl: No space left on device")
+    assert (first.state, first.reason) == ("failed", "No space left on device")

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundtrace.adapters import lines
-from groundtrace.adapters.lines import NOT_JSON, Losses, Place, Problem, find, join, texts
+from groundtrace.adapters.files import Place, companions, find, join
+from groundtrace.adapters.lines import NOT_JSON, Losses, Problem, texts
 from groundtrace.errors import PlanError
 
 NUMBERED = [json.dumps({"n": n, "text": "something said " * 5}) for n in range(2_000)]
@@ -306,8 +307,8 @@ def test_logs_are_found_beside_their_spans_packed_or_not(tmp_path: Path) -> None
     """Only under the same name."""
     for name in ("x.jsonl", "x.logs.jsonl", "x.logs.json.gz", "y.logs.jsonl"):
         (tmp_path / name).write_text("{}")
-    assert {file.name for file in lines.companions(tmp_path / "x.jsonl")} == {"x.logs.jsonl", "x.logs.json.gz"}
-    assert not lines.companions(tmp_path / "y.jsonl.gz")[1:]
+    assert {file.name for file in companions(tmp_path / "x.jsonl")} == {"x.logs.jsonl", "x.logs.json.gz"}
+    assert not companions(tmp_path / "y.jsonl.gz")[1:]
 
 
 def test_standard_input_is_no_file() -> None:

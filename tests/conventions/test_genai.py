@@ -222,3 +222,75 @@ def test_a_hostile_span_does_not_raise(attributes: dict[str, Any], logged: dict[
     """Whatever stands in any attribute, log or event."""
     logs = tuple(Log(name, body, logged) for name in (DETAILS, "gen_ai.user.message", "gen_ai.choice"))
     GenAI().reading(Span("s", "t", attributes=attributes, logs=logs, events=(Event(DETAILS, attributes=logged),)))
+
+
+def test_the_answer_of_a_structured_output_is_the_answer_in_it() -> None:
+    """Where the span says that its output is JSON."""
+    told = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": '{"answer": "Far.", "km": 1}'}]}])
+    held = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": told}
+    for extra, answer in (({}, '{"answer": "Far.", "km": 1}'), ({"gen_ai.output.type": "json"}, "Far.")):
+        found = GenAI().reading(Span("s", "t", attributes={**held, **extra}))
+        assert found is not None
+        assert found.output is not None
+        assert found.output.value == answer
+
+
+def test_messages_without_their_content_are_content_that_is_off() -> None:
+    """They tell that something was said, and not what."""
+    empty = json.dumps([{"role": "user", "parts": [{"type": "text"}, {"type": "tool_call", "id": "c", "name": "kb"}]}])
+    held = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": empty, "gen_ai.output.messages": empty}
+    for scope, named in (("pydantic-ai", "include_content=True"), ("gen_ai", "recordInputs")):
+        found = GenAI().reading(Span("s", "t", scope=scope, attributes=held))
+        assert found is not None
+        assert (found.content, named in found.remedy) == ("off", True)
+
+
+@pytest.mark.parametrize(
+    "held", [{"gen_ai.system": "az.ai.inference"}, {"az.namespace": "Microsoft.CognitiveServices"}]
+)
+def test_azure_has_a_switch_of_its_own(held: dict[str, Any]) -> None:
+    """Its packages leave content out unless told otherwise."""
+    found = GenAI().reading(Span("s", "t", attributes={"gen_ai.operation.name": "chat", **held}))
+
+    assert found is not None
+    assert (found.content, "AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED" in found.remedy) == ("off", True)
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_a_thread_of_azures_is_read_in_either_order(*, newest_first: bool) -> None:
+    """Its messages are events, with their text one level down; what the agent said last is the answer."""
+    said = [("user", "Hello."), ("assistant", "Hello!"), ("user", "How far?"), ("assistant", "Far.")]
+    events = [
+        Event(f"gen_ai.{role}.message", attributes={"gen_ai.event.content": json.dumps(content)})
+        for role, words in said
+        for content in [{"role": role, "content": {"text": {"value": words, "annotations": []}}}]
+    ]
+    held = {"gen_ai.operation.name": "list_messages", "gen_ai.thread.id": "thread-1", "gen_ai.thread.run.id": "run-1"}
+    told = tuple(reversed(events) if newest_first else events)
+    found = GenAI().reading(Span("s", "t", attributes=held, events=told))
+
+    assert found is not None
+    assert (found.role, found.session) == ("generation", "thread-1")
+    assert [m.text.value for m in found.messages if m.text] == ["Hello.", "Hello!", "How far?"]
+    assert found.output is not None
+    assert found.output.value == "Far."
+
+
+def test_litellm_calls_the_user_by_another_name() -> None:
+    """The same its older attributes have."""
+    found = GenAI().reading(Span("s", "t", attributes={"gen_ai.operation.name": "chat", "llm.user": "u-1"}))
+
+    assert found is not None
+    assert found.user == "u-1"
+
+
+def test_search_results_written_as_texts_are_documents() -> None:
+    """OpenTelemetry's instrumentation of anthropic flattens what it has no name for."""
+    texts = ["The Moon is 384,400 km away from the Earth.", "Mars is named for the Roman god of war.", "How far?"]
+    asked = [{"role": "user", "parts": [{"type": "text", "content": text} for text in texts]}]
+    instructions = [{"type": "text", "content": "Answer only from the documents."}]
+    found = reading("chat", input__messages=asked, output__messages=TOLD, system_instructions=instructions)
+
+    assert found.messages[-1].text is not None
+    assert found.messages[-1].text.value == "How far?"
+    assert [d.text.value for d in found.messages[-1].documents if d.text] == texts[:2]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -205,3 +206,48 @@ def test_a_span_without_a_kind_says_nothing() -> None:
 def test_a_hostile_span_gives_a_reading(kind: str, attributes: dict[str, Any]) -> None:
     """Whatever stands in any attribute."""
     assert OpenInference().reading(Span("s", "t", attributes={"openinference.span.kind": kind, **attributes}))
+
+
+def test_a_text_that_is_written_both_ways_is_said_once() -> None:
+    """The OpenAI Agents instrumentor writes the same text as the content and as a block of it."""
+    block = {f"{REPLY}.contents.0.message_content.type": "text", f"{REPLY}.contents.0.message_content.text": "Far."}
+    found = reading("LLM", **block, **{f"{REPLY}.role": "assistant", f"{REPLY}.content": "Far."})
+
+    assert found.output is not None
+    assert found.output.value == "Far."
+
+
+def test_a_block_without_a_type_is_a_text() -> None:
+    """So pydantic-ai's instrumentor writes what a tool answered: no list of documents."""
+    block = {f"{MESSAGE}.contents.0.message_content.text": "[1] The Moon.\n\n[2] Mars."}
+    tool = reading("LLM", **block, **{f"{MESSAGE}.role": "tool"}).messages[0].tools[0]
+
+    assert tool.result is not None
+    assert (tool.result.value, tool.documents) == ("[1] The Moon.\n\n[2] Mars.", ())
+
+
+def test_what_a_tool_answered_within_a_reply_is_no_call() -> None:
+    """A file search the provider ran stands among the reply's messages, and its results after it."""
+    found = reading(
+        "LLM",
+        **{f"{REPLY}.role": "tool", f"{REPLY}.content": "[]", f"{REPLY}.tool_call_id": "fs_1"},
+        **{"llm.output_messages.1.message.role": "assistant", "llm.output_messages.1.message.content": "Far."},
+    )
+
+    assert found.calls == ()
+    assert found.output is not None
+    assert found.output.value == "Far."
+
+
+@pytest.mark.parametrize(
+    ("description", "query"),
+    [("How far is the Moon?\n", "How far is the Moon?"), ("Documents:\n[1] ...\n\nHow far?", None)],
+)
+def test_a_crews_one_task_is_its_question(description: str, query: str | None) -> None:
+    """Where it was called with no inputs; a filled prompt is none."""
+    task = {"description": description, "expected_output": "An answer.", "raw": "Far."}
+    for told in (task, {"raw": "Far.", "tasks_output": [task]}):
+        found = reading("CHAIN", **{"output.value": json.dumps(told)})
+        assert (found.query and found.query.value, found.output and found.output.value) == (query, "Far.")
+    both = reading("CHAIN", **{"output.value": json.dumps({"raw": "Far.", "tasks_output": [task, task]})})
+    assert both.query is None

@@ -216,3 +216,13 @@ def test_what_a_summary_lacks_is_called_by_its_own_word() -> None:
     assert made(source="Long.", summary="Short.").gaps == ()
     assert [(g.field, g.remedy) for g in made(summary="Short.").gaps] == [("context", "give the record its source")]
     assert [g.remedy for g in made(kind="summary", source="Long.").gaps] == ["give the record its summary"]
+
+
+@pytest.mark.parametrize(
+    ("given_risk", "risk"),
+    [("High", "high"), (" HIGH ", "high"), ("Normal", "normal"), (None, "normal"), ("", "normal")]
+    + [(odd, "high") for odd in ("hihg", "low", 1, True, ["high"])],
+)
+def test_a_risk_is_read_in_any_case_and_an_unknown_one_is_high(given_risk: Any, risk: str) -> None:
+    """Who meant to say something is not taken for nobody."""
+    assert made(query="q", context=[], answer="a", risk=given_risk).risk == risk

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.conventions.shapes import decode, documents, is_masked, mentions, number, said
+from groundtrace.conventions.cited import mentions
+from groundtrace.conventions.shapes import decode, documents, is_masked, number, said
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "shapes"
 JSON = st.recursive(

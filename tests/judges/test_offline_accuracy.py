@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from groundtrace.evaluate import evaluate
 from groundtrace.judges.offline import OfflineJudge
+from groundtrace.judges.offline.accuracy import LISTED
 from groundtrace.model import Reply, Scorecard
 from groundtrace.read import record
 from groundtrace.rubrics.factual_accuracy import RESULTS, FactualAccuracy
@@ -125,6 +126,63 @@ def test_it_never_finds_a_critical_error() -> None:
     """What an error does to whoever relies on it is beyond counting words."""
     severities = {ask(row["claim"], row["evidence"])[0]["claim_verifications"][0]["severity"] for row in FACTS}
     assert severities == {None, "Minor", "Major"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "result"),
+    [
+        ("The result was 5 million.", "The result was -5 million.", "Unverifiable"),
+        ("The result was \u22125 million.", "The result was 5 million.", "Unverifiable"),
+        ("The result was -5 million.", "The result was \u22125 million.", "Supported"),
+        ("The bridge opened on 03/04/2021.", "The bridge opened on 04/03/2021.", "Unverifiable"),
+        ("The bridge opened on 03/04/2021.", "The bridge opened on 03/04/2021.", "Supported"),
+        ("The bridge opened on 2021-04-03.", "The bridge opened on 2021-03-04.", "Unverifiable"),
+        ("The bridge opened on 2021-04-03.", "The bridge opened on 3 April 2021.", "Supported"),
+        ("The bridge opened on 3 April 2021.", "The bridge opened on 2021-04-03.", "Supported"),
+    ],
+)
+def test_a_minus_and_the_order_of_day_and_month_are_part_of_what_is_said(
+    claim: str, evidence: str, result: str
+) -> None:
+    """A date that may be two days has to stand as it is written; one that can't may be written in another way."""
+    (row,) = ask(claim, [evidence])[0]["claim_verifications"]
+    assert row["verification_result"] == result
+
+
+def test_a_very_long_text_gets_a_partial_card_at_the_first_asking() -> None:
+    """As many claims as a person reads; the rest is counted, and nothing is claimed of the whole."""
+    text = " ".join(f"The Alder bridge number {n} was opened by the mayor in 1931." for n in range(3_000))
+    made = card(text, [text[:20_000]])
+    (attempt,) = made.attempts
+    assert attempt.faults == ()
+    assert len(attempt.text) < 450_000
+    assert (made.status, made.partial, made.headline) == ("scored", True, None)
+    assert made.scores[0].name == "factual_accuracy.assessed"
+    assert made.scores[0].rationale.startswith(f"{LISTED} of {LISTED} claims assessed; 2500 more sentences were not")
+    assert "claims_left_out" in {review.reason for review in made.review}
+    assert made.details["sentences_untraced"] == 3_000 - LISTED
+
+
+def test_long_claims_are_cut_and_there_is_room_for_so_many() -> None:
+    """A reply has an end, whatever it is about."""
+    words = "grey dust and stones of the Moon " * 100
+    text = " ".join(f"{n} times {words.strip()}." for n in range(400))
+    made = card(text, [words])
+    (attempt,) = made.attempts
+    assert attempt.faults == ()
+    assert len(attempt.text) < 450_000
+    assert made.partial
+
+
+def test_claims_score_as_a_copy_of_the_rubric_has_it() -> None:
+    """The judge keeps to the scores it is given, as it does to weights."""
+    passages = [{"id": f"e{place}", "text": passage} for place, passage in enumerate(BRIDGE, start=1)]
+    scores = {"Supported": 0.9, "Partially Supported": 0.3, "Contradicted": 0.1}
+    body = {"target_text": TEXT, "evidence": passages, "scores": scores}
+    ((_, reply),) = OfflineJudge().hear([sample_case(rubric="factual_accuracy", body=body)], lambda case, reply: None)
+    verdict = json.loads(reply.text)
+    assert [claim["score"] for claim in verdict["claim_verifications"]] == [0.1, 0.9, None]
+    assert verdict["overall_factual_accuracy_score"] == 0.5
 
 
 PARTS = st.sampled_from(

@@ -94,23 +94,43 @@ def test_a_wrong_number_is_shown_beside_the_sentence_that_has_the_right_one() ->
     assert "300 sacks" in item
 
 
-def test_key_facts_have_states_and_decide_on_omission() -> None:
-    """Where somebody said what must be kept, nothing has to be guessed."""
+def test_key_facts_have_states_and_sharpen_omission() -> None:
+    """The lower of both counts: half of the key facts is a 3, but next to nothing of the source is there."""
     asked = [row["fact"] for row in FIXTURE["key_facts"]]
     kept = "The council had stored flour since 1902, so no one went hungry."
     verdict = ask(kept, key_facts=asked)
     assert verdict["key_facts"] == FIXTURE["key_facts"]
     omission = verdict["dimensions"]["key_information_omission"]
-    assert omission["score"] == 3
-    assert ["300 sacks" in item for item in omission["omitted_items"]] == [True]
+    assert omission["score"] == ask(kept)["dimensions"]["key_information_omission"]["score"] == 1
+    assert "300 sacks" in omission["omitted_items"][0]
+    assert "Of 2 key facts 1 " in omission["explanation"]
     assert card(kept, SOURCE, asked).details["key_facts"] == FIXTURE["key_facts"]
 
 
-def test_a_key_fact_that_the_source_has_not_is_missing_and_no_omission() -> None:
-    """What was never there can't be left out."""
-    verdict = ask(WHOLE, key_facts=["Zebras graze quietly"])
-    assert verdict["key_facts"] == [{"fact": "Zebras graze quietly", "state": "missing"}]
-    assert verdict["dimensions"]["key_information_omission"]["score"] == 5
+def test_key_facts_never_raise_a_summary_that_leaves_out_the_rest() -> None:
+    """That all key facts are there is no proof that nothing is missing."""
+    kept = "The council had stored flour since 1902, so no one went hungry."
+    without = ask(kept)["dimensions"]["key_information_omission"]
+    whole = ask(kept, key_facts=["The council had stored flour since 1902"])["dimensions"]["key_information_omission"]
+    assert whole["score"] == without["score"] < 5
+    assert whole["omitted_items"] == without["omitted_items"]
+
+
+def test_a_key_fact_that_the_source_has_not_is_shown_by_what_is_held_least() -> None:
+    """It is missing all the same, and the gate takes the card at the first asking."""
+    fact = "Zebras graze quietly"
+    verdict = ask(WHOLE, key_facts=[fact])
+    assert verdict["key_facts"] == [{"fact": fact, "state": "missing"}]
+    assert ask(WHOLE)["dimensions"]["key_information_omission"]["score"] == 5
+    omission = verdict["dimensions"]["key_information_omission"]
+    assert (omission["score"], len(omission["omitted_items"])) == (1, 1)
+    assert [attempt.faults for attempt in card(WHOLE, SOURCE, [fact]).attempts] == [()]
+
+
+@pytest.mark.parametrize("summary", ["🎉", "Is it so?"])
+def test_a_summary_that_states_nothing_is_looked_at(summary: str) -> None:
+    """Where nothing is claimed nothing can be wrong; the mean says more than there is."""
+    assert [review.reason for review in card(summary, SOURCE).review] == ["nothing_stated"]
 
 
 PARTS = st.sampled_from(

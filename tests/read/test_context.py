@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from groundtrace.model import Span
 from spans import MARS, MOON, PROMPT, VENUS, call, listed, one, span, talk

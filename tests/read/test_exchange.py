@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from groundtrace.model import Span
-from spans import MARS, MOON, call, listed, one, span, talk
+from spans import MARS, MOON, PROMPT, call, listed, one, span, talk
 
 
 def test_the_query_is_taken_from_the_first_place_that_holds_one() -> None:
@@ -23,6 +23,29 @@ def test_the_query_is_taken_from_the_first_place_that_holds_one() -> None:
     assert one(bare, tool, generation).query == "asked of the tool"
     assert one(bare, generation).query == "How far is the Moon?"
     assert one(bare, call("s4", "s0", prompt="How far?")).query == "How far?"
+
+
+def test_a_prompt_that_is_the_requests_input_is_asked_what_it_asks() -> None:
+    """It holds the passages, numbered or under a heading; another input is the question as it stands."""
+    bare = f"Context:\n{MOON}\n\nQuestion: How far?"
+
+    assert one(span("s0", "AGENT", Q=PROMPT), call("s1", "s0")).query == "How far is the Moon?"
+    assert one(span("s0", "AGENT", Q=bare), call("s1", "s0", prompt=bare)).query == "How far?"
+    typed = "Question: how far?"
+    assert one(span("s0", "AGENT", Q=typed), call("s1", "s0", prompt=typed)).query == typed
+
+
+def test_where_a_model_calls_its_tools_itself_the_user_asked_not_the_model() -> None:
+    """What a tool was asked is the model's wording, and so is what a retriever below it was."""
+    root = span("s0", "AGENT")
+    tool = span("s1", "TOOL", "s0", Q='{"query": "moon distance"}', A=f"[1] {MOON}")
+    search = span("s2", "RETRIEVER", "s1", Q="moon distance", held=listed(MOON))
+    result = talk(("user", "How far is it?"), ("tool", f"[1] {MOON}"))
+    generation = call("s3", "s0", prompt=None, also=result)
+
+    assert one(root, tool, search, generation).query == "How far is it?"
+    before = talk(("tool", f"[1] {MOON}"), ("user", "How far is it?"))
+    assert one(root, tool, search, call("s3", "s0", prompt=None, also=before)).query == "moon distance"
 
 
 def test_the_query_says_where_it_was_read() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from groundtrace.model import Span
 from spans import MARS, MOON, PROMPT, VENUS, call, found, listed, one, span
@@ -13,7 +14,7 @@ def test_a_trace_without_a_request_is_other_with_three_gaps() -> None:
     """Embeddings alone, nothing at all, or spans nobody here understands."""
     embedding = one(span("s0", "EMBEDDING"))
     empty = one()
-    foreign = one(Span("s0", "t", scope="mlflow", attributes={"mlflow.spanType": '"CHAIN"'}))
+    foreign = one(Span("s0", "t", scope="apollo.app", attributes={"app.kind": "chain"}))
 
     assert [r.kind for r in (embedding, empty, foreign)] == ["other"] * 3
     for made in (embedding, empty, foreign):

@@ -22,10 +22,10 @@ from groundtrace.rubrics.settings import NAMES
 from groundtrace.testing import ScriptedJudge
 
 VERSIONS = {
-    "factual_accuracy": ("1.1bb520dfb6c9", "63c1fc34e97c"),
-    "rag_faithfulness": ("1.b34fcd2f550e", "233501027080"),
-    "source_support": ("1.3cc0da8c97d2", "bf7dc26e08ca"),
-    "summary_groundedness": ("1.d3337cad4205", "37befda04150"),
+    "factual_accuracy": ("2.8edc1300a779", "63c1fc34e97c"),
+    "rag_faithfulness": ("2.b68295b658db", "233501027080"),
+    "source_support": ("2.60c3f94d0d11", "bf7dc26e08ca"),
+    "summary_groundedness": ("2.19b8056dc0fe", "37befda04150"),
 }
 """What stored cards were made under; where one moves on purpose, so does the rubric's number of rules."""
 
@@ -125,6 +125,7 @@ WORDS = [
     ("source_support", "Same topic,", "On the topic,"),
     ("factual_accuracy", "small and without consequence", "of no consequence"),
     ("factual_accuracy", "the evidence disproves the claim", "the evidence rules the claim out"),
+    ("factual_accuracy", '"Partially Supported" = 0.5', '"Partially Supported" = 0.25'),
     ("rag_faithfulness", "claim_support = 1.0", "claim_support = 2"),
     ("rag_faithfulness", "a detail that changes little", "a trifle"),
     ("rag_faithfulness", "the answer cites nothing. Only then.", "the answer cites nothing."),
@@ -252,6 +253,15 @@ def test_a_result_of_ones_own_without_a_score_is_counted_apart(tmp_path: Path) -
     assert "Unverifiable | Opinion>" in made.edition.prompt
 
 
+def test_opinions_alone_are_nothing_wrong(tmp_path: Path) -> None:
+    """Where nothing was to be checked nothing fell short, and nobody is to blame."""
+    made = rubric("factual_accuracy", copy=changed("factual_accuracy", tmp_path, more=OPINION))
+    opinions = [("Opinion", None, None)] * 3
+    assert judged(made, accuracy(*opinions, overall=None), LOVELY, FERRY).root_cause is None
+    silent = [*opinions[:2], ("Unverifiable", None, None)]
+    assert judged(made, accuracy(*silent, overall=None), LOVELY, FERRY).root_cause is not None
+
+
 def test_a_result_of_ones_own_is_no_result_of_anybody_elses(tmp_path: Path) -> None:
     """Without the copy it is a fault of the reply."""
     reply = accuracy(("Supported", 1.0, None), ("Opinion", None, None), ("Unverifiable", None, None), overall=1.0)
@@ -271,6 +281,115 @@ def test_a_result_of_ones_own_with_a_score_counts_and_says_how_grave_it_is(tmp_p
     for wrong in (("Nearly", 0.9, None), ("Nearly", 0.5, "Minor"), ("Nearly", 0.8, "Minor")):
         told = judged(made, accuracy(rows[0], wrong, rows[2], overall=0.95), LOVELY, FERRY)
         assert any("claim_verifications[1]" in fault for fault in told.attempts[0].faults)
+
+
+SCORES = (
+    ("Supported = 1.0", "Supported = 0.9"),
+    ('"Partially Supported" = 0.5', '"Partially Supported" = 0.3'),
+    ("Contradicted = 0.0", "Contradicted = 0.1"),
+)
+
+
+def test_what_each_result_scores_can_be_set(tmp_path: Path) -> None:
+    """Schema, prompt, its example and the mean go by it; what a result scored before is a fault, and ours stands."""
+    made = rubric("factual_accuracy", copy=changed("factual_accuracy", tmp_path, *SCORES))
+    rows = [("Supported", 0.9, "Major"), ("Partially Supported", 0.3, "Minor"), ("Unverifiable", None, None)]
+    card = judged(made, accuracy(*rows, overall=0.6), LOVELY, FERRY)
+    assert (card.scores[0].value, card.scores[0].label) == (0.6, "minor")
+    assert (card.attempts[0].faults, card.review) == ((), ())
+    assert '"score": <0.9, 0.3, 0.1 or null>' in made.edition.prompt
+    assert "| Contradicted | 0.1 |" in made.edition.prompt
+    assert "For every claim scored 0.1 or 0.3, and for no other:" in made.edition.prompt
+    shown = json.loads(made.edition.prompt.split("## Example")[1].split("```")[1])
+    assert [row["score"] for row in shown["claim_verifications"]] == [0.9, 0.1, 0.9, None]
+    assert shown["overall_factual_accuracy_score"] == 0.63
+    enum = made.schema(frozenset()).model_json_schema()["$defs"]["ClaimVerification"]["properties"]["score"]["enum"]
+    assert enum == [0.9, 0.3, 0.1, None]
+    told = judged(made, accuracy(("Supported", 1.0, None), *rows[1:], overall=0.6), LOVELY, FERRY)
+    assert told.attempts[0].faults == ("Supported is 0.9; got 1 @ $.claim_verifications[0].score",)
+    assert (told.status, told.scores[0].value) == ("pending_review", 0.6)
+
+
+def test_the_offline_judge_keeps_to_what_each_result_scores(tmp_path: Path) -> None:
+    """Its figures pass the gate at the first asking."""
+    made = rubric("factual_accuracy", copy=changed("factual_accuracy", tmp_path, *SCORES))
+    (card,) = evaluate([record("When?", [FERRY], FERRY)], [made], load("judge", "offline"))
+    assert (card.scores[0].value, card.attempts[0].faults) == (0.9, ())
+
+
+def test_a_prompt_from_before_scores_could_be_set_holds_while_they_are_not(tmp_path: Path) -> None:
+    """Set, they have to stand in it."""
+    path = changed("factual_accuracy", tmp_path)
+    words, text = path.with_suffix(".md"), path.with_suffix(".md").read_text("utf-8")
+    for new, old in (
+        ("{{scores.Supported}}", "1"),
+        ("{{scores.Partially Supported}}", "0.5"),
+        ("{{scores.Contradicted}}", "0"),
+        ("{{wrong}}", "0{{extra_wrong}} or 0.5"),
+        ("{{values}}", "1, 0.5, 0{{extra_values}}"),
+        ("{{example_mean}}", "0.67"),
+    ):
+        text = text.replace(new, old)
+    words.write_text(text, "utf-8")
+    assert rubric("factual_accuracy", copy=path).version == VERSIONS["factual_accuracy"][0]
+    path.write_text(path.read_text("utf-8").replace("Contradicted = 0.0", "Contradicted = 0.1"), "utf-8")
+    with pytest.raises(PlanError, match=r"'{{scores\.Contradicted}}' is missing"):
+        rubric("factual_accuracy", copy=path)
+
+
+def test_every_digit_of_a_bound_is_told(tmp_path: Path) -> None:
+    """A judge that is told 4.5 where 4.4999999 is meant is told another bound."""
+    edits = (
+        ("Excellent = 4.5", "Excellent = 4.4999999"),
+        ("causal_logical_structure = 1.0", "causal_logical_structure = 1.2345678"),
+    )
+    prompt = rubric("summary_groundedness", copy=changed("summary_groundedness", tmp_path, *edits)).edition.prompt
+    assert "4.4999999 and above Excellent" in prompt
+    assert "`causal_logical_structure` counts 1.2345678" in prompt
+
+
+WRONG_FIGURES = {
+    "a level that is not the score's": (
+        "source_support",
+        ('"support_level": "Directly Supports"', '"support_level": "Weakly Related"'),
+        "'support_level' is wrong: score 5 is 'Directly Supports'; got 'Weakly Related'",
+    ),
+    "a share that is not the claims'": (
+        "factual_accuracy",
+        ('"overall_factual_accuracy_score": 1,', '"overall_factual_accuracy_score": 0.5,'),
+        "'overall_factual_accuracy_score' is wrong: the mean of the verifiable claims is 1.0; got 0.5",
+    ),
+    "a score that is not the result's": (
+        "factual_accuracy",
+        ('"score": 1,', '"score": 0.5,'),
+        "'claim_verifications[0].score' is wrong: Supported is 1; got 0.5",
+    ),
+    "a mean that is not the dimensions'": (
+        "rag_faithfulness",
+        ('"overall_faithfulness_score": 5.0', '"overall_faithfulness_score": 4.0'),
+        "'overall_faithfulness_score' is wrong: the mean of the scored dimensions is 5.0; got 4.0",
+    ),
+    "a mean that is nearly right": (
+        "summary_groundedness",
+        ('"overall_faithfulness_score": 4.8', '"overall_faithfulness_score": 4.6'),
+        "'overall_faithfulness_score' is wrong: the mean of the dimensions is 4.8; got 4.6",
+    ),
+    "a rating that is not the mean's": (
+        "summary_groundedness",
+        ('"overall_rating": "Excellent"', '"overall_rating": "Good"'),
+        "'overall_rating' is wrong: a mean of 4.8 is 'Excellent'; got 'Good'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "edit", "says"), WRONG_FIGURES.values(), ids=WRONG_FIGURES)
+def test_an_example_with_a_wrong_figure_is_refused(name: str, edit: tuple[str, str], says: str, tmp_path: Path) -> None:
+    """It would teach the judge the fault it is then refused for."""
+    more = commented(name)
+    assert more.count(edit[0]) == 1
+    with pytest.raises(PlanError) as told:
+        rubric(name, copy=changed(name, tmp_path, more=more.replace(*edit)))
+    assert says in str(told.value)
 
 
 def test_how_many_minor_errors_are_moderate_can_be_set(tmp_path: Path) -> None:
@@ -374,8 +493,10 @@ BAD = [
         "candidate = 3",
         "'candidate' is no key of this rubric; did you mean 'candidates'?",
     ),
+    ("factual_accuracy", "Contradicted = 0.0", "Contradicted = 0.7", "scores: {'Supported': 1.0,"),
+    ("factual_accuracy", "Supported = 1.0", "Supported = 1.5", "should be less than or equal to 1"),
     ("source_support", '2 = "Same', '# 2 = "Same', "levels: '2' is missing; write it back; the built-in has"),
-    ("source_support", '2 = "Same', '0 = "Same', "levels: '0' is no key of this rubric"),
+    ("source_support", '2 = "Same', '0 = "Same', "levels: '0' is no key of [levels]"),
     (
         "source_support",
         "review_confidence = 0.7",

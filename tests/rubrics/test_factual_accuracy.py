@@ -162,8 +162,8 @@ def test_the_card_is_the_arithmetic_of_its_claims(results: tuple[tuple[str, str]
     assert ("critical_claim" in [r.reason for r in card.review]) == (worst == "critical")
 
 
-@pytest.mark.parametrize("value", ["1", "", [], {}, True, 0.25, 2, -1, "null"])
-def test_a_claim_score_is_one_of_four(value: object) -> None:
+@pytest.mark.parametrize("value", ["1", "", [], {}, True, 1e300, float("nan"), "null"])
+def test_a_claim_score_is_a_number_or_null(value: object) -> None:
     """Whatever else stands there is a fault of the reply, and nothing breaks."""
     told = reply()
     told["claim_verifications"][0]["score"] = value
@@ -198,3 +198,18 @@ def test_a_text_that_states_nothing_is_not_asked_about() -> None:
     """Never 1 and never 0."""
     (card,) = evaluate([sample_record("I don't know.", (TOWER,))], [FactualAccuracy()], ScriptedJudge("{}"))
     assert (card.status, card.reason) == ("unscored", "no_claims")
+
+
+def test_the_verifiable_share_names_the_claims_the_evidence_is_silent_on() -> None:
+    """A definition helps nobody who looks at a low share."""
+    silent, *_ = CLAIMS
+    results = (("Unverifiable", None), *(("Supported", None),) * 3)
+    (share,) = (s for s in judged(reply(*results)).scores if s.name.endswith("verifiable_share"))
+    assert share.rationale == f"the evidence is silent on 1 of 4 claims: '{silent}'"
+    assert judged(reply()).scores[-1].rationale == "the evidence speaks of all 4 claims"
+
+
+def test_one_error_is_one_error() -> None:
+    """In words a person reads."""
+    results = (("Contradicted", "Major"), *(("Supported", None),) * 3)
+    assert [review.note for review in judged(reply(*results)).review] == ["1 major error"]

@@ -97,6 +97,8 @@ def test_the_cause_is_what_failed_first() -> None:
     assert law.root_cause(record) == "generation"
     assert law.root_cause(record, citation=True) == "citation"
     assert law.root_cause(record.model_copy(update={"context": ()})) == "retrieval_empty"
+    blank = sample_record(query="When?", passages=["", " \n"])
+    assert law.root_cause(blank) == "retrieval_empty"
     elsewhere = sample_record(query="Which glacier feeds the reservoir?", passages=["Bicycles travel free of charge."])
     assert law.root_cause(elsewhere) == "retrieval_miss"
     masked = record.model_copy(update={"gaps": (Gap(field="context", reason="masked"),)})

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from sqlalchemy import update
 
 from groundtrace.model import Run
-from groundtrace.store import Store, owner
+from groundtrace.store import Store, open_store, owner
 from groundtrace.store.address import address_of
 from groundtrace.store.database import Database
-from groundtrace.store.leases import Leases, dead
+from groundtrace.store.leases import Leases, dead, ended, run_key
 from groundtrace.store.schema import prepare
+from groundtrace.store.tables import runs
 from nursery import Nursery, lines
 
 
@@ -94,6 +96,39 @@ def test_only_a_process_of_this_boot_can_be_seen_to_be_dead() -> None:
     assert not dead(f"elsewhere:{boot}:999999.1:run")
     assert not dead(f"{host}:another-boot:999999.1:run")
     assert not any(dead(name) for name in ("", "me", "a:b:c:d", f"{host}:{boot}:x:run", f"{host}:{boot}:{'9' * 50}:r"))
+
+
+@pytest.mark.parametrize("one_machine", [True, False])
+def test_a_run_of_another_boot_is_over(*, one_machine: bool) -> None:
+    """Of the same host, or of the one machine all owners are on; of other hosts, and of containers, nobody knows."""
+    host, boot, process, _ = owner("a").split(":", 3)
+    before = f"0{boot[1:]}" if boot[0] != "0" else f"1{boot[1:]}"
+    namespace = f"{boot.rpartition('-')[0]}-1"
+    assert ended(f"{host}:{before}:{process}:a", one_machine=one_machine)
+    assert ended(f"{host}:{boot}:{os.getpid()}.1:a", one_machine=one_machine)
+    assert ended(f"elsewhere:{before}:{process}:a", one_machine=one_machine) is one_machine
+    told = (owner("a"), f"{host}:{namespace}:{process}:a", f"elsewhere:{boot}:{process}:a", f"{host}::{process}:a")
+    assert not any(ended(name, one_machine=one_machine) for name in (*told, "", "me", "a:b:c"))
+
+
+def test_a_run_whose_hold_on_itself_ran_out_is_told_as_interrupted(where: str) -> None:
+    """As of a container that was replaced; one that holds nothing may live."""
+    clock = Clock()
+    elsewhere = f"another:{owner('').split(':')[1].rpartition('-')[0]}-1:17.1:"
+    with open_store(where) as opened:
+        store = Store(opened._database, keep_text=True, clock=clock)
+        for ident in ("bare", "held"):
+            store.start_run(ident, "{}")
+        with opened._database.writing() as connection:
+            connection.execute(update(runs).values(owner=elsewhere + runs.c.id))
+        assert store.lease(run_key("held"), f"{elsewhere}held", 120)
+        assert [(run.id, run.state) for run in store.runs()] == [("held", "running"), ("bare", "running")]
+        clock.now += 121
+        cut = store.last_run("interrupted")
+        clock.now += 121
+        cut = cut or store.last_run("interrupted")
+        assert state_of(cut) == ("held", "interrupted")
+        assert [run.id for run in store.runs("running")] == ["bare"]
 
 
 def test_on_sqlite_a_lease_ends_by_the_clock_of_the_machine(leases: Book, tmp_path: Path) -> None:

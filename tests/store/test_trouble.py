@@ -106,6 +106,23 @@ def test_a_file_that_cannot_be_written_is_a_wrong_plan(open_to_all: Path, reques
         open_store(open_to_all / "store.db")
 
 
+def test_a_file_that_can_only_be_read_is_refused_before_anything_is_told(
+    open_to_all: Path, request: pytest.FixtureRequest
+) -> None:
+    """Its folder may be written to; what it holds can still be looked at."""
+    with open_store(open_to_all / "store.db") as store:
+        fill(store, 1)
+        store.probe()
+    open_to_all.chmod(0o777)
+    (open_to_all / "store.db").chmod(0o444)
+    request.getfixturevalue("nobody")
+    with open_store(open_to_all / "store.db") as store:
+        assert store.card(numbered(0).id) == numbered(0)
+        with pytest.raises(PlanError, match="write access") as caught:
+            store.probe()
+        assert "--resume" not in str(caught.value)
+
+
 def test_a_folder_that_cannot_be_written_is_a_wrong_plan(open_to_all: Path, nobody: None) -> None:
     """Nothing can be made there."""
     if open_to_all.stat().st_uid == os.geteuid():

@@ -9,30 +9,20 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
+from groundtrace.adapters.files import find, is_own, join
 from groundtrace.adapters.ledger import Ledger, Stamp, stamp, stamp_of, writable
-from groundtrace.adapters.lines import (
-    LINE_MB,
-    NOT_JSON,
-    Losses,
-    Problem,
-    clean,
-    damage,
-    find,
-    head,
-    is_own,
-    join,
-    texts,
-)
+from groundtrace.adapters.lines import LINE_MB, NOT_JSON, Losses, Problem, clean, damage, head, texts
 from groundtrace.adapters.published import State, receipts
 from groundtrace.errors import PlanError
 from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Signal, Span, Trace
+from groundtrace.read.given import oddities
 
 if TYPE_CHECKING:
     from groundtrace.adapters.lines import Text
@@ -80,6 +70,11 @@ _TWICE = Problem("record came a second time", "records came a second time", "ski
 _SAME_ID = Problem("record has another's id", "records have another's id", "read under the id with # and a number")
 _SAME_SPAN = Problem("record has another's span", "records have another's span", "read under a span id of its own")
 _REPLACED = Problem("line held text that is no Unicode", "lines held text that is no Unicode", "U+FFFD stands there")
+_ODD_RISK = Problem(
+    "record has a risk that is neither normal nor high",
+    "records have a risk that is neither normal nor high",
+    "taken as high",
+)
 _OURS = Problem("was written by groundtrace", "", "skipped; give the records it speaks of")
 _NOTHING = Problem("holds no files of records", "", "nothing to read; *.jsonl and *.json are read, also as .gz or .zst")
 _KEPT = "a person's or a better judge's card stands"
@@ -122,6 +117,8 @@ class JsonlSource:
                 self.losses.add(text.file, _SAME_SPAN, text.line)
                 span = replace(span, id=_made_id(named["id"]))
                 notes.append(f"its span stands on an earlier line: read as {span.id}")
+            for field, wanted in oddities(named):
+                self.losses.add(text.file, _ODD_RISK if field == "risk" else _odd(field, wanted), text.line)
             if replaced:
                 notes.append(f"span {span.id}: {damage(text.data)}")
             ref = Ref(self.platform, trace_id=span.trace_id, span_id=span.id)
@@ -203,7 +200,7 @@ class JsonlSource:
                         named = _stranger(item)
                         told |= {named} if len(told) < _STRANGERS and named is not _NO_RECORD else set()
                         reason = named if named in told else reason
-                    self.losses.add(text.file, reason, text.line)
+                    self.losses.add(text.file, _of_items(reason) if isinstance(value, list) else reason, text.line)
 
 
 class JsonlSink:
@@ -248,7 +245,7 @@ class JsonlSink:
         try:
             return self._ledger.append(due, lambda _: line(card, content_hash)), ""
         except OSError as error:
-            return {card.id: "failed"}, f"{self.path}: {error.strerror or error}"
+            return {card.id: "failed"}, error.strerror or str(error)
 
 
 def line(card: Scorecard, content_hash: str) -> dict[str, Any]:
@@ -344,6 +341,12 @@ def _problem(item: object) -> Problem | None:
     return _OTLP if isinstance(item, dict) and {"resourceSpans", "resourceLogs"} & item.keys() else _NO_RECORD
 
 
+def _of_items(problem: Problem) -> Problem:
+    """What is said of lines, said of the items of a list, of which one line may hold many."""
+    one, many = problem.one.replace("line", "item", 1), problem.many.replace("lines", "items", 1)
+    return problem._replace(one=one, many=many)
+
+
 def _stranger(item: object) -> Problem:
     """What an object without a record's fields holds instead, as far as its keys are plain words."""
     held = list(item)[:_DEEPEST] if isinstance(item, dict) else []
@@ -353,6 +356,12 @@ def _stranger(item: object) -> Problem:
     shown = ", ".join(keys[:_KEYS]) + (" ..." if len(keys) > _KEYS else "")
     outcome = f"skipped; a record's keys are {', '.join(FIELDS[:3])}, or source and summary: rename these"
     return Problem(f"line is no record, it holds {shown}", f"lines are no records, they hold {shown}", outcome)
+
+
+def _odd(field: str, wanted: str) -> Problem:
+    """A field beside a record's texts that can't be read whole."""
+    said = f"{field} that can't be read whole"
+    return Problem(f"record holds {said}", f"records hold {said}", f"left out; give {wanted}")
 
 
 def _named(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,6 @@ class Ledger:
         whose time is over, with what takes their place: of them only those that stand in the file are due. The line is
         on the disk when this returns; OSError where it could not be put there, and then nothing of it is in the file.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self.path) as file:
             self._catch_up(file)
             due = {**due, **{key: end for key, end in over(self._scores).items() if key in self._known}}
@@ -156,14 +155,36 @@ def encode(value: object) -> bytes:
 def writable(folder: Path, files: Iterable[Path] = (), key: str = "to") -> None:
     """Refuse a folder, or files in it, that nothing can be written to, before anything is judged: PlanError."""
     hint = "name a place that is yours: --to otel:FOLDER, or --to jsonl:FILE"
-    existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+    try:
+        existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+    except OSError as error:  # a name too long to be one
+        raise PlanError(key, str(folder), f"can't be made: {error.strerror}", hint=hint) from None
     if not existing.is_dir():
         raise PlanError(key, str(folder), f"is no folder: {existing} is a file")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise PlanError(key, str(folder), "can't be written to", hint=hint)
+    try:
+        _make_for_a_moment(folder.absolute())
+    except OSError as error:
+        raise PlanError(key, str(folder), f"can't be made: {error.strerror}", hint=hint) from None
     for file in files:
         if file.exists() and not (os.access(file, os.W_OK) and not file.is_dir()):
             raise PlanError(key, str(file), "can't be written to", hint=hint)
+
+
+def _make_for_a_moment(folder: Path) -> None:
+    """Make a folder that is missing and take it away again; OSError where it can't be made."""
+    made: list[Path] = []
+    try:
+        for path in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            path.mkdir()
+            made.append(path)
+    except FileExistsError:  # somebody else made it just now
+        pass
+    finally:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir()
 
 
 def _cleaned(value: object) -> object:
@@ -179,7 +200,12 @@ def _cleaned(value: object) -> object:
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """The file, ours alone until we are done; where there are no file locks (Windows), one writer is assumed."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+    try:
+        file = os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, flags, 0o644)
     try:
         if sys.platform != "win32":
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,14 +1,11 @@
-"""JSON texts in files: found by path, folder or glob, read in spite of damage, every loss named and counted.
+"""JSON texts in files, read in spite of damage, every loss named and counted.
 
 A file may be plain, gzip or zstd (told by its first bytes, not its name), one JSON text a line or spread over lines.
 """
 
 from __future__ import annotations
 
-import difflib
-import glob
 import json
-import os
 import re
 import sys
 import zlib
@@ -17,31 +14,23 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
 import zstandard
 
-from groundtrace.errors import PlanError
-
 LINE_MB = 64
 """The longest JSON text that is read, in MB; a longer one is skipped and named, so that memory stays bounded."""
-
-OWN = (".groundtrace.jsonl", ".groundtrace.logs.jsonl")
-"""How the names of the files end that groundtrace writes; no source reads them."""
 
 REPLACED = "text that is no Unicode was replaced by U+FFFD"
 NO_UTF8 = "bytes that are no UTF-8 were replaced by U+FFFD"
 """Said in a trace's notes of a span whose text lost characters: halves of them, or bytes that are none."""
 
-_ENDINGS = (".jsonl", ".ndjson", ".json")
-_PACKED = ("", ".gz", ".zst")
 _CHUNK = 1 << 18
 _PIECE = 1 << 11
 """Packed bytes unpacked at once: the worst zstd block makes 64 MB of them."""
 _SHOWN = 3
 """Line numbers or file names named in a note; the rest is in its count."""
-_MAGIC = re.compile(r"[*?\[]")
 _PUNCTUATION = b"{[ \t\r"
 _BLANK = b" \t\r\n\0"
 """What may stand around a text: a crash can leave a run of NUL bytes in a file."""
@@ -96,7 +85,7 @@ class Loss:
     def met(self, line: int | None, count: int) -> None:
         """Count it, and keep the line's number while there are few."""
         self.count += count
-        if line is not None and line not in self.lines:
+        if line and line not in self.lines:
             if len(self.lines) < _SHOWN:
                 self.lines.append(line)
             else:
@@ -140,148 +129,12 @@ def _told(losses: list[Loss]) -> Iterable[str]:
     return (f"{len(losses)} files ({names} ...): {what}: {problem.outcome}",)
 
 
-# --- where to read --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a source reads: a file, a folder, the files of a glob, standard input, or several of these places."""
-
-    path: str
-    kind: Literal["file", "folder", "glob", "stdin", "several"]
-    parts: tuple[Place, ...] = ()
-
-    def files(self) -> tuple[Path, ...]:
-        """The files there, each once; groundtrace's own and hidden ones are left out of folders and globs."""
-        if self.kind == "stdin":
-            return ()
-        if self.kind == "several":
-            first: dict[Path, Path] = {}
-            for file in (file for part in self.parts for file in part.files()):
-                first.setdefault(file.resolve(), file)
-            return tuple(first.values())
-        if self.kind == "file":
-            return (Path(self.path),)
-        if self.kind == "glob":
-            found: Iterable[Path] = map(Path, glob.iglob(self.path, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-        else:
-            found = (path for path in Path(self.path).iterdir() if _bare(path.name) != path.name)
-        distinct = {path.resolve(): path for path in found if path.is_file() and not _left_out(path)}
-        return tuple(sorted(distinct.values()))
-
-    def home(self) -> tuple[Path, str]:
-        """The folder and the stem of what is written beside it; PlanError for standard input, which has no place.
-
-        Several places that are not one file have the home of the folder that holds them all.
-        """
-        if self.kind == "stdin":
-            raise PlanError("to", "-", "standard input has no place to write beside", hint="name one: --to otel:FOLDER")
-        path = Path(self.path)
-        if self.kind == "several":
-            homes = {
-                (folder.resolve(), stem): (folder, stem) for folder, stem in (part.home() for part in self.parts[::-1])
-            }
-            if len(homes) == 1:
-                return next(iter(homes.values()))
-            path = _common([folder for folder, _ in homes.values()])
-        if self.kind == "file":
-            return path.parent, _bare(path.name)
-        if self.kind == "glob":
-            fixed = [part for part, _ in zip(path.parts, _unmagical(path.parts), strict=False)]
-            path = Path(*fixed)
-        return path, path.resolve().name or "traces"
-
-
-def join(one: Place, more: Place) -> Place | None:
-    """Two places read as one, or None where one of them is standard input."""
-    if "stdin" in (one.kind, more.kind):
-        return None
-    parts = tuple(part for place in (one, more) for part in (place.parts or (place,)))
-    return Place(", ".join(part.path for part in parts[:_SHOWN]) + (" ..." if parts[_SHOWN:] else ""), "several", parts)
-
-
-def find(path: str) -> Place:
-    """Where a path leads: a literal path wins over a glob; PlanError where nothing is there."""
-    if path == "-":
-        return Place(path, "stdin")
-    try:
-        if Path(path).is_dir():
-            os.scandir(path).close()
-            return Place(path, "folder")
-        if path and Path(path).exists():
-            return Place(path, "file")
-        if _MAGIC.search(path) and any(glob.iglob(path, recursive=True)):  # noqa: PTH207 - see Place.files
-            return Place(path, "glob")
-    except (OSError, ValueError) as error:  # a name too long, a NUL in it, a loop of links, a folder closed to us
-        raise PlanError("source", path, f"can't be looked at ({error})") from error
-    problem = "matches no file" if _MAGIC.search(path) else "does not exist"
-    raise PlanError("source", path, problem, valid=_neighbours(Path(path)))
-
-
-def companions(file: Path) -> tuple[Path, ...]:
-    """The files of log records beside a file of spans: x.logs.jsonl for x.jsonl, packed or not."""
-    beside = (file.with_name(f"{_bare(file.name)}.logs{end}{pack}") for end in _ENDINGS for pack in _PACKED)
-    return tuple(path for path in beside if path.is_file() and not is_own(path))
-
-
-def is_companion(file: Path) -> bool:
-    """Whether a file is named as the log records of another.
-
-    >>> is_companion(Path("x.logs.jsonl.gz")), is_companion(Path("logs.jsonl"))
-    (True, False)
-    """
-    return _bare(file.name).endswith(".logs")
-
-
-def is_own(file: Path) -> bool:
-    """Whether a file is named as one that groundtrace wrote."""
-    return file.name.removesuffix(".gz").removesuffix(".zst").endswith(OWN)
-
-
-def _common(folders: list[Path]) -> Path:
-    """The folder that holds all of these, written as the user did where it is one of them."""
-    try:
-        common = Path(os.path.commonpath([folder.resolve() for folder in folders]))
-    except ValueError:  # on different drives
-        hint = "say where scores go: --to otel:FOLDER"
-        raise PlanError("to", ", ".join(map(str, folders)), "have no folder in common", hint=hint) from None
-    return next((folder for folder in folders if folder.resolve() == common), common)
-
-
-def _left_out(path: Path) -> bool:
-    return path.name.startswith(".") or is_own(path)
-
-
-def _bare(name: str) -> str:
-    """A file's name without the endings this module knows."""
-    for end in (end + pack for end in _ENDINGS for pack in _PACKED):
-        if name.endswith(end) and name != end:
-            return name.removesuffix(end)
-    return name
-
-
-def _unmagical(parts: Iterable[str]) -> Iterator[str]:
-    for part in parts:
-        if _MAGIC.search(part):
-            return
-        yield part
-
-
-def _neighbours(path: Path) -> list[str]:
-    """The names beside a missing path that look like it, as the user would write them."""
-    try:
-        names = os.listdir(path.parent)  # noqa: PTH208 - names, not paths, are compared
-    except (OSError, ValueError):
-        return []
-    return [str(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, n=_SHOWN)]
-
-
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One JSON text as it stands in a file, and the line it starts at. Nobody has parsed it yet."""
+    """One JSON text as it stands in a file, and the line it starts at, 0 where there are none."""
 
     file: str
     line: int
@@ -290,9 +143,14 @@ class Text:
 
 def texts(file: Path | None, losses: Losses, line_mb: int = LINE_MB) -> Iterator[Text]:
     """The JSON texts of a file, or of standard input for None; never raises, what is lost is told to `losses`."""
-    name = "standard input" if file is None else str(file)
+    name = called(file)
+    yield from split(chunks(file, losses), name, losses, line_mb)
+
+
+def split(data: Iterable[bytes], name: str, losses: Losses, line_mb: int = LINE_MB) -> Iterator[Text]:
+    """The JSON texts of bytes that come a piece at a time."""
     limit = line_mb << 20
-    lines = (item for item in _lines(_chunks(file, name, losses), limit) if item[1] is None or item[1].strip(_BLANK))
+    lines = (item for item in _lines(data, limit) if item[1] is None or item[1].strip(_BLANK))
     first = next(lines, None)
     if first is None:
         if not any(loss.file == name for loss in losses):
@@ -304,10 +162,15 @@ def texts(file: Path | None, losses: Losses, line_mb: int = LINE_MB) -> Iterator
         yield from _each(chain([first], lines), name, losses)
 
 
+def called(file: Path | None) -> str:
+    """What a file is called in notes; None is standard input."""
+    return "standard input" if file is None else str(file)
+
+
 def head(file: Path, size: int = 1 << 20, losses: Losses | None = None) -> bytes:
     """The first bytes of a file, unpacked, to tell what it holds; empty where it can't be read."""
     start = b""
-    for chunk in _chunks(file, str(file), losses or Losses()) if file.is_file() else ():
+    for chunk in chunks(file, losses or Losses()) if file.is_file() else ():
         start += chunk[: size - len(start)]
         if len(start) >= size:
             break
@@ -408,11 +271,11 @@ def _documents(whole: bytes) -> Iterator[bytes]:
 # --- bytes ----------------------------------------------------------------------------------------------------------
 
 
-def _lines(chunks: Iterable[bytes], limit: int) -> Iterator[_Line]:
+def _lines(data: Iterable[bytes], limit: int) -> Iterator[_Line]:
     """Numbered lines; of one longer than the limit only the number."""
     number, size = 1, 0
     held: list[bytes] = []
-    for chunk in chunks:
+    for chunk in data:
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             held.append(piece)
@@ -426,8 +289,9 @@ def _lines(chunks: Iterable[bytes], limit: int) -> Iterator[_Line]:
         yield number, b"".join(held) if size <= limit else None
 
 
-def _chunks(file: Path | None, name: str, losses: Losses) -> Iterator[bytes]:
+def chunks(file: Path | None, losses: Losses) -> Iterator[bytes]:
     """The bytes of a file, unpacked; trouble ends them and is told."""
+    name = called(file)
     try:
         with _opened(file) as stream:
             first = stream.read(_CHUNK)

@@ -4,36 +4,59 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
-from groundtrace.citations.layout import Span, layout
-from groundtrace.citations.markers import LINK, Index, Marker, find, footnotes
-from groundtrace.citations.statements import Statement, statements
+from msgspec.structs import replace
+
+from groundtrace.citations.index import Index, Marker
+from groundtrace.citations.layout import Layout, Span, layout
+from groundtrace.citations.markers import LINK, find, footnotes, may_mark
+from groundtrace.citations.signs import opened
+from groundtrace.citations.statements import Statement, reaches, statements
 from groundtrace.model import Citation, Claim, Mention, Passage
-from groundtrace.text import fold
+from groundtrace.text import fold, folded
 
 Target = str | None
 
 
-def cite(answer: str, passages: Sequence[Passage], mentions: Sequence[Mention] = ()) -> tuple[Citation, ...]:
+def cite(
+    answer: str, passages: Sequence[Passage], mentions: Sequence[Mention] = (), *, counted: bool = False
+) -> tuple[Citation, ...]:
     """The citations of an answer: its marks, resolved by the passages' ranks and ids, and what its provider noted.
 
     A mark that names several passages gives a citation each, at the same place; what points to no passage has
-    `passage_id` None and is never dropped. A mark with no statement of its own cites an empty one.
+    `passage_id` None and is never dropped. A mark with no statement of its own cites an empty one. `counted` says that
+    the ranks are the numbers the model was shown: then an answer can't count from 0 where they start at 1.
 
     >>> moon = [Passage(id="a", text="", rank=1), Passage(id="b", text="", rank=2)]
     >>> [(c.marker, c.passage_id, c.claim_end) for c in cite("It is far [1, b]. It is old [7].", moon)]
     [('[1, b]', 'a', 9), ('[1, b]', 'b', 9), ('[7]', None, 27)]
     """
+    if not mentions and not may_mark(answer):
+        return ()
     plan = layout(answer)
-    index = Index(passages)
+    index = Index(passages, counted=counted)
     if plan.definitions:
-        index = Index(passages, footnotes(answer, index, plan))
-    noted = _noted(answer, find(answer, index, plan), mentions, index)
+        index = Index(passages, footnotes(answer, index, plan), counted=counted)
+    marks = find(answer, index, plan)
+    if mentions:
+        return _with(_noted(answer, marks, mentions, index), answer, plan)
+    if not marks:
+        return ()
+    owned = _owned(reaches(answer, plan, [(mark.start, mark.end) for mark in marks]))
+    return tuple(
+        _inline(mark, owned.get(number) or (mark.start, mark.start), target)
+        for number, mark in enumerate(marks)
+        for target in mark.targets
+    )
+
+
+def _with(noted: _Noted, answer: str, plan: Layout) -> tuple[Citation, ...]:
+    """The citations of an answer whose provider noted some."""
     every = sorted([*noted.marks, *noted.points], key=lambda mark: (mark.start, mark.end))
     places = [(mark.start, mark.end) for mark in every]
-    owned = _owned(statements(answer, plan, places, [place for place, _ in noted.spans]))
+    owned = _owned(reaches(answer, plan, places, [place for place, _ in noted.spans]))
     inline = set(noted.marks)
     found: list[Citation] = []
     for number, mark in enumerate(every):
@@ -70,13 +93,12 @@ def _structured(claim: Span, target: Target, marker: str | None = None) -> Citat
     )
 
 
-def _owned(stated: Iterable[Statement]) -> dict[int, Span]:
+def _owned(stated: Iterable[tuple[Span, tuple[int, ...]]]) -> dict[int, Span]:
     """From where to where the statements reach that a mark belongs to."""
     found: dict[int, Span] = {}
-    for statement in stated:
-        for mark in statement.marks:
-            start, _ = found.get(mark, (statement.start, 0))
-            found[mark] = start, statement.end
+    for (start, end), marks in stated:
+        for mark in marks:
+            found[mark] = found.get(mark, (start, 0))[0], end
     return found
 
 
@@ -85,7 +107,10 @@ def _owned(stated: Iterable[Statement]) -> dict[int, Span]:
 
 @dataclass(slots=True)
 class _Noted:
-    """The answer's own marks, now resolved; points and links a provider put behind claims; the claims it marked."""
+    """The answer's own marks, now resolved; points and links a provider put behind claims; the claims it marked.
+
+    What a provider noted of the answer as a whole adds nothing where a mark says it of a claim.
+    """
 
     marks: list[Marker]
     points: list[Marker] = field(default_factory=list)
@@ -96,11 +121,14 @@ def _noted(answer: str, marks: list[Marker], mentions: Iterable[Mention], index:
     noted = _Noted(marks)
     known = {(mark.start, mark.end): mark for mark in marks}
     starts = [mark.start for mark in marks]
+    marked = {target for mark in marks for target in mark.targets if target}
     pointed: dict[Span, dict[Target, None]] = {}
     for mention in mentions:
         target, place = _target(mention, index), _place(answer, mention)
         at = bisect_right(starts, place[1]) - 1 if place else -1
         mark = marks[at] if at >= 0 else None
+        if place is None and mention.claim is None and target in marked:
+            continue
         if place is None:
             noted.spans.append(((0, 0), target))
         elif mark and mark.end > place[0] and not _says_more(answer, place, mark):
@@ -127,16 +155,16 @@ def _place(answer: str, mention: Mention) -> Span | None:
     start, end = mention.start, mention.end if mention.end is not None else mention.start
     if start is not None and end is not None and 0 <= start <= end <= len(answer):
         said = answer[start:end]
-        if not mention.claim or said == mention.claim or fold(said).text == fold(mention.claim).text:
+        if not mention.claim or said == mention.claim or folded(said) == folded(mention.claim):
             return _stripped(answer, start, end)
     if not mention.claim or not mention.claim.strip():
         return None
     at = answer.find(mention.claim)
     if at >= 0:
         return _stripped(answer, at, at + len(mention.claim))
-    folded, wanted = fold(answer), fold(mention.claim).text
-    at = folded.text.find(wanted) if wanted else -1
-    return folded.span(at, at + len(wanted)) if at >= 0 else None
+    whole, wanted = fold(answer), folded(mention.claim)
+    at = whole.text.find(wanted) if wanted else -1
+    return whole.span(at, at + len(wanted)) if at >= 0 else None
 
 
 def _stripped(answer: str, start: int, end: int) -> Span:
@@ -150,18 +178,21 @@ def _stripped(answer: str, start: int, end: int) -> Span:
 
 
 def _target(mention: Mention, index: Index) -> Target:
-    """The passage a provider means: by its id or name, by its place if the quote agrees, else by the quote."""
+    """The passage a provider means: by its id or name, by its place if the quote agrees, else by the quote.
+
+    A name is also what all pieces of one file go by: then the quote tells which it is.
+    """
     named = index.named(mention.document_id)
-    if named:
+    quote = folded(mention.quote or "")
+    if named and (named == mention.document_id or not quote):
         return named
-    place, quote = mention.document, fold(mention.quote or "").text
-    at_place = index.passages[place] if place is not None and 0 <= place < len(index.passages) else None
-    if at_place and (not quote or quote in fold(at_place.text).text):
-        return at_place.id
-    quoted = [passage.id for passage in index.passages if quote and quote in fold(passage.text).text]
-    if len(quoted) == 1:
-        return quoted[0]
-    return at_place.id if at_place else None
+    place = mention.document
+    at_place = index.passages[place].id if place is not None and 0 <= place < len(index.passages) else None
+    meant = named or at_place
+    if meant is None and not quote:
+        return None
+    quoted = [passage.id for passage in index.passages if quote and quote in folded(passage.text)]
+    return quoted[0] if len(quoted) == 1 and meant not in quoted else meant
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
@@ -180,7 +211,7 @@ def claims(answer: str, citations: Sequence[Citation]) -> tuple[Claim, ...]:
     """
     inline = [c for c in citations if c.origin == "inline" and 0 <= c.start < c.end <= len(answer)]
     noted = [c for c in citations if c.origin == "structured" and 0 <= c.start < c.end <= len(answer)]
-    marks = list(_apart([*((c.start, c.end) for c in inline), *_links(answer, noted)]))
+    marks = list(_apart([*((c.start, c.end) for c in inline), *_links(answer, noted), *_openings(answer, inline)]))
     stated = [
         statement
         for statement in statements(answer, layout(answer), marks, [(c.start, c.end) for c in noted])
@@ -220,6 +251,13 @@ def _links(answer: str, noted: Iterable[Citation]) -> Iterator[Span]:
         while link := LINK.match(answer, at + len(answer[at : at + 8]) - len(answer[at : at + 8].lstrip())):
             yield link.span()
             at = link.end()
+
+
+def _openings(answer: str, inline: Iterable[Citation]) -> Iterator[Span]:
+    """The tags that open what those that cite close."""
+    closing = {c.start for c in inline if c.marker is not None and c.marker.startswith("</")}
+    if closing:
+        yield from (place for at, place in opened(answer).items() if at in closing)
 
 
 def _covering(stated: Sequence[Statement], noted: Iterable[Citation]) -> Mapping[int, list[Citation]]:

@@ -23,10 +23,26 @@ _SOURCES = re.compile(
     r"|参考文献|出典|来源)[*_]{0,3}(?:[ \t]*(?:[:：][*_]{0,3}|[*_]{1,3}))?[ \t\r]*\n?$",
     re.IGNORECASE,
 )
-_ENTRY = re.compile(r"[ \t]*(?:[-*+•][ \t]|\[\^?[^\]\n]{1,80}\]|【|\(?\d{1,3}[.):][ \t]|<?\w{1,12}://|\r?\n|$)")
+_ENTRY = re.compile(
+    r"[ \t]*(?:[-*+•][ \t]|\[\^?[^\]\n]{1,80}\]|【|\(?\d{1,3}[.):][ \t]|[⁰¹²³⁴-⁹]{1,3}[ \t]|<?\w{1,12}://"
+    r"|[*_]{0,2}(?:source|document|reference|passage) \d{1,3}[*_]{0,2}[:.]|\r?\n|$)",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(
+    r"[ \t]*(?:[-*+•][ \t]+)?(?:\[\d{1,3}\]|\(?\d{1,3}[.)]|[⁰¹²³⁴-⁹]{1,3})[ \t]+"
+    r"(?:\[[^\[\]\n]{1,200}\]\([^()\s]{1,2000}\)|<?(?:https?://|www\.)\S{1,2000})[ \t\r]*\n?$"
+)
+_FORMULA = re.compile(
+    r"\$\$[^$]{1,2000}\$\$|(?<![\\$\w])\$(?![\s\d])[^$\n]{0,400}(?<=\S)\$(?!\d)"
+    r"|\\\((?:[^\\\n]|\\(?![()])){1,400}\\\)|\\\[\s(?:[^\\]|\\(?![\[\]])){1,2000}\\\]"
+)
 _ITEM = re.compile(r"[ \t]*(?:[-*+•◦‣▪–—>|#]|\(?(?:\d{1,3}|[a-zA-Z])[.)](?=\s)|\[\^?\d|【|`{3,}|~{3,})")
 _WRAPPED = 40  # a line that was wrapped is at least this long; shorter ones are lines of their own
 _TITLE = 80
+
+
+_PLAIN = re.compile(r"[A-Za-z“\"'][^\n`|]{100,}\Z")
+"""One line that starts with a letter and is longer than headings are: nothing but prose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +50,8 @@ class Layout:
     """Where an answer is no prose; all spans in order and apart.
 
     `set_aside` are whole lines of code, footnotes and listed sources: no claims, no citations. `definitions` are those
-    of them that name a source. `titles` are headings and header rows, `code` is code within a line, `wraps` are line
-    breaks in the middle of a sentence.
+    of them that name a source. `titles` are headings and header rows, `code` is code within a line and formulas,
+    `wraps` are line breaks in the middle of a sentence.
     """
 
     set_aside: tuple[Span, ...]
@@ -45,6 +61,9 @@ class Layout:
     wraps: tuple[int, ...]
 
 
+_PROSE_ALONE = Layout((), (), (), (), ())
+
+
 def layout(answer: str) -> Layout:
     r"""Read an answer's markdown line by line.
 
@@ -52,6 +71,9 @@ def layout(answer: str) -> Layout:
     >>> read.titles, read.set_aside, read.definitions
     (((0, 7),), ((22, 35), (35, 45)), ((35, 45),))
     """
+    if _PLAIN.match(answer):
+        formulas = tuple(_formulas(answer))
+        return Layout((), (), (), formulas, ()) if formulas else _PROSE_ALONE
     lines = [match.span() for match in _LINE.finditer(answer)]
     fenced = list(_fenced(answer, lines))
     fences = [(lines[first][0], lines[last][1]) for first, last in fenced]
@@ -65,7 +87,7 @@ def layout(answer: str) -> Layout:
         tuple(sorted(fences + definitions)),
         tuple(definitions),
         titles,
-        tuple(_code(answer, prose)),
+        (*_code(answer, prose), *_formulas(answer)),
         tuple(_wraps(answer, prose, titles)),
     )
 
@@ -90,10 +112,14 @@ def _fenced(answer: str, lines: Sequence[Span]) -> Iterator[tuple[int, int]]:
 
 
 def _definitions(answer: str, lines: Sequence[Span]) -> Iterator[Span]:
-    """Footnotes, and under a line that announces sources the entries up to the first line that is none."""
+    """Footnotes, and under a line that announces sources the entries up to the first line that is none.
+
+    Numbered addresses at the very end are entries without such a line, unless a colon announces them as what is said.
+    """
     listing = False
-    for start, end in lines:
-        if _FOOTNOTE.match(answer, start, end):
+    numbered = _addresses(answer, lines)
+    for at, (start, end) in enumerate(lines):
+        if at >= numbered or _FOOTNOTE.match(answer, start, end):
             yield start, end
         elif _SOURCES.match(answer, start, end):
             listing = True
@@ -101,6 +127,16 @@ def _definitions(answer: str, lines: Sequence[Span]) -> Iterator[Span]:
             listing = _ENTRY.match(answer, start, end) is not None
             if listing:
                 yield start, end
+
+
+def _addresses(answer: str, lines: Sequence[Span]) -> int:
+    """From which line on an answer only lists numbered addresses; past the last one where it does not."""
+    first = at = len(lines)
+    while at and (answer[slice(*lines[at - 1])].isspace() or _ADDRESS.match(answer, *lines[at - 1])):
+        at -= 1
+        first = first if answer[slice(*lines[at])].isspace() else at
+    said = answer[lines[at - 1][0] : lines[at - 1][1]].rstrip() if at else ":"
+    return len(lines) if said.endswith((":", "：")) else first
 
 
 def _titles(answer: str, lines: Sequence[Span]) -> Iterator[Span]:
@@ -140,6 +176,12 @@ def _code(answer: str, lines: Sequence[Span]) -> Iterator[Span]:
             if at > closed and same:
                 closed = same[0]
                 yield opens, runs[closed][1]
+
+
+def _formulas(answer: str) -> Iterator[Span]:
+    """Mathematics as LaTeX writes it; a sum of money is none."""
+    if "$" in answer or "\\(" in answer or "\\[" in answer:
+        yield from (match.span() for match in _FORMULA.finditer(answer))
 
 
 def _wraps(answer: str, lines: Sequence[Span], titles: Iterable[Span]) -> Iterator[int]:

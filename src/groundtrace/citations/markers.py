@@ -1,160 +1,240 @@
-"""The marks by which an answer points to passages: [1], [2, 3], [4-6], [^7], [doc 8], 【9†source】, [passage-id]."""
+"""The marks by which an answer points to passages: [1], [2, 3], [4-6], [^7], [doc 8], 【9†source】, [passage-id].
+
+Brackets and links are marks by their form and stand here; what is one only by its use stands in `signs`.
+"""
 
 from __future__ import annotations
 
-import functools
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
+from groundtrace.citations.index import Index, Marker, counted, number_of
 from groundtrace.citations.layout import Layout, Span
-from groundtrace.model import Passage
+from groundtrace.citations.signs import may_sign, rounds, spoken, superscripts, tagged
 
 _BRACKET = re.compile(r"(?<!!)(?:\\?\[|［)([^\[\]［］\n]{1,200}?)(?:\\?\]|］)|【([^【】\n]{1,200})】")
+_PLAIN = re.compile(r"\[(\d{1,3})\]")
+_OPENS = re.compile(r"\\?\[|［|【")
 _URL = re.compile(r"\((?=[^()\s]{0,2000}[./#:])(?:[^()\s]|\([^()\s]{0,200}\)){1,2000}(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
 LINK = re.compile(r"\(\[([^\[\]\n]{1,300})\]\(((?:[^()\s]|\([^()\s]{0,200}\)){1,2000})\)\)")
-_SEPARATOR = re.compile(r"\s*(?:[,;，、；&]|\band\b)\s*")
-_LABEL = r"(?:\^|(?:doc(?:ument)?|source|passage|ref(?:erence)?|context|chunk|cit(?:e|ation)|snippet)s?[\s.:_#-]*)?"
-_NUMBER = re.compile(rf"{_LABEL}(\d{{1,9}})(?:†[^†]{{0,190}})?", re.IGNORECASE)
-_RANGE = re.compile(rf"{_LABEL}(\d{{1,9}})\s*(?:[-‐‑‒–—−]|to|\.{{2,3}})\s*\^?(\d{{1,9}})", re.IGNORECASE)
-_THREAD = re.compile(r"\d{1,9}:\d{1,9}†([^†]{0,190})")
-_LOCATOR = re.compile(r"(?:pp?|pages?|sec(?:tion)?|ch(?:apter)?|§)\.?\s*\d{1,6}(?:\s*[-–]\s*\d{1,6})?", re.IGNORECASE)
-_DIGITS = re.compile(r"\d+")
-_PLAUSIBLE = 999
-_WIDEST = 50
+_ENTRY = re.compile(r"[ \t]*(?:[-*+•][ \t]+)?(?:(\d{1,3})[.):]|([⁰¹²³⁴-⁹]{1,3}))[ \t]")
+_TO_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+# What is glued to an index: x[1], my_list[0], sum([1, 2]); a word before a mark may well have no blank behind it.
+_INDEXED = re.compile(
+    r"(?:(?<![^\W_])[a-z]|[^\W_]*_\w*|(?<![^\W_])(?:list|lst|array|arr|args|argv|kwargs|tuple|dict|vec|vector|nums|str"
+    r"|buf|ptr|matrix))\Z"
+)
+_CALLED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\(\Z")
+_MEASURES = ("=", "∈", "⊂", " +", "nterval", "ange", "cale", "omain", "ector", "atrix", "rray", "uple")
+_MEASURED = re.compile(
+    r"(?:[=∈⊂]|\s\+|\b(?:interval|range|scale|domain|vector|matrix|array|tuple))\s?\Z", re.IGNORECASE
+)
+_ALONE = frozenset(("", " ", ".", ",", "\n"))
+_OPERATORS = frozenset("=+∪∩⊂")
+_COMPUTED = re.compile(r"\s*(?:=(?!=?>)|[+∪∩⊂]\s|\.[a-z_]+\()")
+_CLOSES_A_CLAIM = re.compile(r"\s*(?:\Z|[.,;:!?)。，、；！？\n|]|\[)")
+# A link that stands for its claim's source, not for words of the claim: behind "Source:", or called as the passage is.
+_POINTING = re.compile(
+    r"(?:[(\[:–—]|\b(?:see|via|cf\.?|from|at|source|sources|to|per|by|and))[ \t]*\Z|\A\s*\Z|[.!?][ \t]*\Z|\n[ \t]*\Z",
+    re.IGNORECASE,
+)
+_POINTER = re.compile(
+    r"\W*(?:sources?|links?|here|refs?|references?|citations?|read more|more|details|docs?)\W*", re.IGNORECASE
+)
 _MANY = 20_000  # citations of one answer; from there on a mark points to one passage, so that ranges can't multiply
-_NAMED_BY = ("title", "url", "source", "link", "uri", "href", "filename", "file_name", "file_id", "name")
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """A mark in the answer and the passages it points to: an id each, None where it points to nothing there is."""
+def may_mark(answer: str) -> bool:
+    """Whether an answer has a sign in it without which there is no mark.
 
-    start: int
-    end: int
-    text: str
-    targets: tuple[str | None, ...]
-
-
-class Index:
-    """The passages as markers call them: by rank, by id, by what their metadata names them."""
-
-    def __init__(self, passages: Sequence[Passage], footnotes: Mapping[str, str] | None = None) -> None:
-        self.passages = tuple(passages)
-        self.footnotes = footnotes or {}
-        self.ranks: dict[int, str] = {}
-        self.ids = {passage.id for passage in passages}
-        self.names: dict[str, str] = {}
-        for passage in passages:
-            self.ranks.setdefault(passage.rank, passage.id)
-            for name in _names(passage):
-                self.names.setdefault(name, passage.id)
-        self.shapes = {_DIGITS.sub("0", known) for known in self.ids if _DIGITS.search(known) and not known.isdigit()}
-
-    def named(self, name: str | None) -> str | None:
-        """The passage with this id, title, address or file name."""
-        if name is None:
-            return None
-        return name if name in self.ids else self.names.get(_folded(name))
-
-    def numbered(self, digits: str) -> str | None:
-        """The passage an answer counts under this number: as its own footnotes say, else by rank, else by id."""
-        counted = self.footnotes.get(digits) or self.ranks.get(int(digits))
-        return counted or (digits if digits in self.ids else None)
-
-    def targets(self, content: str) -> tuple[str | None, ...]:
-        """What a mark's content points to; nothing at all where it is no citation."""
-        whole = content.strip()
-        if whole in self.ids and not whole.isdigit():
-            return (whole,)
-        found: list[str | None] = []
-        for part in _SEPARATOR.split(whole):
-            pointed = self._pointed(part)
-            if not pointed and not (found and _LOCATOR.fullmatch(part)):
-                return ()
-            found += pointed
-        known = dict.fromkeys(target for target in found if target)
-        return (*known, *(None for target in found if target is None))
-
-    def _pointed(self, part: str) -> Sequence[str | None]:
-        name = part.removeprefix("^")
-        if name in self.ids and not name.isdigit():
-            return (name,)
-        number = _NUMBER.fullmatch(part)
-        if number:
-            digits = number[1]
-            passage = self.numbered(digits)
-            return (passage,) if passage or 0 < int(digits) <= _PLAUSIBLE else ()
-        between = _RANGE.fullmatch(part)
-        if between:
-            return self._range(int(between[1]), int(between[2]))
-        thread = _THREAD.fullmatch(part)
-        if thread:
-            return (self.named(thread[1]),)
-        return (None,) if _DIGITS.sub("0", part) in self.shapes else ()
-
-    def _range(self, first: int, last: int) -> Sequence[str | None]:
-        if not 0 < first <= last or first > _PLAUSIBLE:
-            return ()
-        if last - first >= max(_WIDEST, len(self.passages)):
-            return (None,)
-        return [self.numbered(str(number)) for number in range(first, last + 1)]
-
-
-def _names(passage: Passage) -> Iterator[str]:
-    values: Iterable[Any] = (passage.metadata.get(key) for key in _NAMED_BY)
-    return (_folded(value) for value in values if isinstance(value, str) and value.strip())
-
-
-def _folded(name: str) -> str:
-    return name.strip().rstrip("/").casefold()
+    >>> may_mark("It is far [1]."), may_mark("It is far."), may_mark("As Source 2 says.")
+    (True, False, True)
+    """
+    return "[" in answer or may_sign(answer) or (not answer.isascii() and ("【" in answer or "［" in answer))
 
 
 def find(answer: str, index: Index, plan: Layout) -> list[Marker]:
-    """The marks of an answer in order, none in code, in footnotes or in the list of sources; links are none.
+    """The marks of an answer in order and apart, none in code, in formulas, in footnotes or in the list of sources.
 
-    A number with a link behind it and a link in brackets to a passage's own address are.
+    Links are none, except a number with a link behind it and a link to a passage's own address. Numbers count
+    passages by their ranks. An answer that closes a claim with [0] where no passage is counted 0 counts from 0 itself,
+    if the ranks start at 1, are not what the model was shown, and all of its numbers in brackets then fit; else that
+    [0] is out of range, as any number too high is.
 
+    >>> from groundtrace.model import Passage
     >>> moon = Index([Passage(id="m-1", text="", rank=1), Passage(id="m-2", text="", rank=2)])
     >>> from groundtrace.citations.layout import layout
     >>> text = "Far [1, 2], old [m-2], dry [9], see [here](m.org), [1969]."
     >>> [(mark.text, mark.targets) for mark in find(text, moon, layout(text))]
     [('[1, 2]', ('m-1', 'm-2')), ('[m-2]', ('m-2',)), ('[9]', (None,))]
     """
-    apart = sorted((*plan.set_aside, *plan.code))
-    starts = [start for start, _ in apart]
-    pointed = functools.cache(index.targets)
-    found: list[Marker] = []
-    total = 0
-    for match in sorted((*_BRACKET.finditer(answer), *LINK.finditer(answer)), key=lambda m: m.start()):
-        at = bisect_right(starts, match.start()) - 1
-        hidden = at >= 0 and match.start() < apart[at][1]
-        if hidden or (found and match.start() < found[-1].end):
+    brackets = _brackets(answer) if "[" in answer or not answer.isascii() else []
+    found = _pointing(answer, _based(answer, index, brackets) if "[0" in answer else index, brackets)
+    linked = "([" in answer
+    signed = may_sign(answer)
+    if linked:
+        found += _links(answer, index)
+    if signed:
+        found = [*tagged(answer, index), *superscripts(answer, index), *spoken(answer, index), *found]
+        found = found or rounds(answer, index)
+    if linked or signed:
+        found.sort(key=attrgetter("start"))
+    return _apart(found, plan)
+
+
+def _apart(found: Iterable[Marker], plan: Layout) -> list[Marker]:
+    """The marks that are in prose and do not overlap the one before."""
+    hidden = _merged((*plan.set_aside, *plan.code)) if plan.set_aside or plan.code else []
+    starts = [start for start, _ in hidden]
+    kept: list[Marker] = []
+    total = end = 0
+    for mark in found:
+        if mark.start < end:
             continue
-        if match.re is LINK:
-            passage = index.named(match[2])
-            targets: tuple[str | None, ...] = (passage,) if passage else ()
-            start, end = match.span()
+        at = bisect_right(starts, mark.start) - 1 if starts else -1
+        if at >= 0 and mark.start < hidden[at][1]:
+            continue
+        total += len(mark.targets)
+        end = mark.end
+        kept.append(mark if total <= _MANY else Marker(mark.start, end, mark.text, mark.targets[:1]))
+    return kept
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
         else:
-            targets = pointed(match[1] or match[2])
-            start, end = _grown(answer, *match.span())
-        if targets:
-            total += len(targets)
-            found.append(Marker(start, end, answer[start:end], targets if total <= _MANY else targets[:1]))
+            found.append((start, end))
     return found
+
+
+# --- brackets ---------------------------------------------------------------------------------------------------------
+
+_Bracket = tuple[int, int, str]
+
+
+def _brackets(answer: str) -> list[_Bracket]:
+    """Where brackets open and close, and what stands in them."""
+    found: list[_Bracket] = []
+    plain = answer.isascii() and "\\" not in answer
+    at = answer.find("[") if plain else 0
+    while at >= 0:
+        if not plain:
+            opens = _OPENS.search(answer, at)
+            if opens is None:
+                break
+            at = opens.start()
+        short = _PLAIN.match(answer, at)
+        match = short if short and (at == 0 or answer[at - 1] != "!") else _BRACKET.match(answer, at)
+        if match:
+            found.append((at, match.end(), match[1] or match[2]))
+        at = match.end() if match else at + 1
+        if plain:
+            at = answer.find("[", at)
+    return found
+
+
+def _pointing(answer: str, index: Index, brackets: Iterable[_Bracket]) -> list[Marker]:
+    """The brackets that point to passages."""
+    found: list[Marker] = []
+    known: dict[str, tuple[str | None, ...]] = {}  # what many of them hold is looked up once
+    indexed = -1
+    for start, end, content in brackets:
+        targets = known.get(content)
+        if targets is None:
+            targets = known[content] = index.targets(content)
+        if not targets and index.base and content.strip() in ("0", "^0") and _CLOSES_A_CLAIM.match(answer, end):
+            targets = (None,)
+        if not targets:
+            link = _linked(answer, index, start, end, content) if answer.startswith("(", end) else None
+            found += [link] if link else []
+        elif start == indexed or _is_index(answer, start, end):
+            indexed = end
+        else:
+            alone = answer[end : end + 1] in _ALONE and (not start or answer[start - 1] in _ALONE)
+            opens, closes = (start, end) if alone else _grown(answer, start, end)
+            found.append(Marker(opens, closes, answer[opens:closes], targets))
+    return found
+
+
+def _linked(answer: str, index: Index, start: int, end: int, content: str) -> Marker | None:
+    """The mark a link to a passage is: whole where its words are not the claim's own, else its address."""
+    if not index.passages or answer.startswith("!", start - 1 if start else len(answer)):
+        return None
+    link = _URL.match(answer, end)
+    passage = index.named(link[0][1:-1].split()[0].strip("<>")) if link else None
+    if link is None or passage is None:
+        return None
+    before = answer[max(0, start - 24) : start]
+    words = content.strip("*_` ")
+    pointing = _POINTING.search(before) and _CLOSES_A_CLAIM.match(answer, link.end())
+    if not (pointing or _POINTER.fullmatch(words) or index.named(words) == passage):
+        start = end
+    return Marker(start, link.end(), answer[start : link.end()], (passage,))
+
+
+def _is_index(answer: str, start: int, end: int) -> bool:
+    """Whether a bracket of numbers is an index, an interval or a list in a formula."""
+    before = answer[start - 1] if start else ""
+    if before == " ":
+        if answer.endswith(_MEASURES, 0, start - 1) and _MEASURED.search(answer, max(0, start - 12), start):
+            return True
+    elif before == "(":
+        if answer[end : end + 1] in {")", ","} and _CALLED.search(answer, max(0, start - 40), start):
+            return True
+    elif before == "=" or (before.isascii() and (before.isalnum() or before == "_") and _glued(answer, start)):
+        return True
+    ahead = answer[end : end + 1]
+    if ahead == ".":
+        return answer[end + 1 : end + 2].isalpha() and _COMPUTED.match(answer, end) is not None
+    if ahead == " ":
+        ahead = answer[end + 1 : end + 2]
+    return ahead in _OPERATORS and _COMPUTED.match(answer, end) is not None
+
+
+def _glued(answer: str, start: int) -> bool:
+    """Whether a name of a program's stands right before a bracket."""
+    return _INDEXED.search(answer[max(0, start - 40) : start]) is not None
+
+
+def _based(answer: str, index: Index, brackets: Iterable[_Bracket]) -> Index:
+    """The passages as the answer counts them: from 0 where it shows that it does."""
+    if index.counted or 0 in index.ranks or "0" in index.ids or 1 not in index.ranks:
+        return index
+    used = [b for b in brackets if not _is_index(answer, b[0], b[1])]
+    closing = any(content.strip() in ("0", "^0") and _CLOSES_A_CLAIM.match(answer, end) for _, end, content in used)
+    highest = max((n for b in used if (n := counted(b[2])) is not None), default=0)
+    return index.from_zero() if closing and highest + 1 <= max(index.ranks) else index
 
 
 def _grown(answer: str, start: int, end: int) -> Span:
     """The mark with what belongs to it: second brackets, the link behind it, superscript around it."""
-    if answer[start - 1 : start] == "[" and answer[end : end + 1] == "]":
+    ahead = answer[end : end + 1]
+    if ahead == "]" and answer[start - 1 : start] == "[":
         start, end = start - 1, end + 1
-    link = _URL.match(answer, end)
-    end = link.end() if link else end
-    start -= 5 if answer[start - 5 : start].lower() == "<sup>" and start >= 5 else 0
-    end += 6 if answer[end : end + 6].lower() == "</sup>" else 0
-    return start, end
+        ahead = answer[end : end + 1]
+    if ahead == "(":
+        link = _URL.match(answer, end)
+        end = link.end() if link else end
+        ahead = answer[end : end + 1]
+    if start >= 5 and answer[start - 1] == ">" and answer[start - 5 : start].lower() == "<sup>":
+        start -= 5
+    return start, end + 6 if ahead == "<" and answer[end : end + 6].lower() == "</sup>" else end
+
+
+def _links(answer: str, index: Index) -> Iterator[Marker]:
+    """Links in brackets to a passage's own address."""
+    for link in LINK.finditer(answer):
+        passage = index.named(link[2])
+        if passage:
+            yield Marker(link.start(), link.end(), link[0], (passage,))
+
+
+# --- footnotes --------------------------------------------------------------------------------------------------------
 
 
 def footnotes(answer: str, index: Index, plan: Layout) -> dict[str, str]:
@@ -163,12 +243,22 @@ def footnotes(answer: str, index: Index, plan: Layout) -> dict[str, str]:
     for start, end in plan.definitions:
         line = answer[start:end]
         mark = _BRACKET.search(line[:100])
-        number = _NUMBER.fullmatch((mark[1] or mark[2]).strip()) if mark else None
-        if mark is None or number is None:
+        entry = _ENTRY.match(line)
+        if entry and (mark is None or mark.start() > entry.start(entry.lastindex or 0)):
+            number, rest = entry[1] or entry[2].translate(_TO_DIGITS), line[entry.end() :]
+        elif mark and (digits := number_of(mark[1] or mark[2])):
+            number, rest = digits, line[mark.end() :]
+        else:
             continue
-        said = line[mark.end() :].strip(" :\t\r\n")
-        named = {index.named(word.strip("()<>[]\"'`*_.,;:")) for word in said.split()} | {index.named(said)}
-        passages = [name for name in named if name and not name.isdigit()]
+        passages = _told_in(rest, index)
         if len(passages) == 1:
-            found[number[1]] = passages[0]
+            found[number] = passages[0]
     return found
+
+
+def _told_in(line: str, index: Index) -> Sequence[str]:
+    """The passages a footnote names, by id, title or address."""
+    said = line.strip(" :\t\r\n")
+    words = line.replace("](", " ").split()
+    named = {index.named(word.strip("()<>[]\"'`*_.,;:")) for word in words} | {index.named(said)}
+    return [name for name in named if name and not name.isdigit()]

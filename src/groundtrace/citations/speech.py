@@ -97,6 +97,19 @@ _ADVICE = re.compile(
     r"|to (?:find|get|obtain|answer) (?:this|that|more|the|your|an?) (?:\w+ )?(?:information|answers?|details)\b)",
     re.IGNORECASE,
 )
+_DENIALS = (*_WORDS["N"].split(), *_WORDS["U"].split())
+# The first letter comes first, so that the search skips what begins with no such letter.
+_MAY_DENY = re.compile(
+    rf"[{''.join(sorted({word[0] for word in _DENIALS}))}](?<![^\W_].)(?:"
+    + "|".join(
+        rf"(?<={first})(?:{'|'.join(word[1:] for word in _DENIALS if word[0] == first)})"
+        for first in sorted({word[0] for word in _DENIALS})
+    )
+    + r")(?:e?s)?(?![^\W_])"
+)
+_MAY_DISAGREE = re.compile(r"disagree|conflict|differ|diverge|contradict|var(?:y|ies)", re.IGNORECASE)
+"""Words without which a sentence need not be looked at: every form above has one of them in it."""
+
 _LONGEST = 1000  # a sentence that abstains is short; what is longer says more than that
 
 
@@ -106,7 +119,19 @@ def abstains(sentence: str) -> bool:
     >>> abstains("The provided documents do not mention a catering budget."), abstains("It does not orbit the Sun.")
     (True, False)
     """
-    return len(sentence) <= _LONGEST and _ABSTAINS.search(_letters(sentence)) is not None
+    if len(sentence) > _LONGEST or not may_abstain(sentence):
+        return False
+    return _ABSTAINS.search(_letters(sentence)) is not None
+
+
+def may_abstain(text: str) -> bool:
+    """Whether a text has a word without which nothing abstains.
+
+    >>> may_abstain("It orbits the Sun."), may_abstain("It does not orbit the Sun.")
+    (False, True)
+    """
+    lowered = text.lower()
+    return "n't" in lowered or "n’t" in lowered or _MAY_DENY.search(lowered) is not None
 
 
 def beside_the_point(sentence: str) -> bool:
@@ -132,7 +157,11 @@ def states_nothing(sentence: str) -> bool:
         _QUESTION.search(sentence[-12:]) is not None
         or _COURTESY.fullmatch(sentence) is not None
         or _OFFER.match(sentence) is not None
-        or (not _REPORTS.search(sentence) and _DISAGREE.match(_letters(sentence)) is not None)
+        or (
+            _MAY_DISAGREE.search(sentence) is not None
+            and not _REPORTS.search(sentence)
+            and _DISAGREE.match(_letters(sentence)) is not None
+        )
     )
 
 

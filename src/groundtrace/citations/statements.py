@@ -10,11 +10,14 @@ import functools
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
+from msgspec.structs import replace
+
 from groundtrace.citations.layout import Layout, Span
-from groundtrace.citations.speech import abstains, beside_the_point, contrasts, states_nothing
+from groundtrace.citations.speech import abstains, beside_the_point, contrasts, may_abstain, states_nothing
+from groundtrace.model import Struct
 from groundtrace.text import sentences
 
 _BETWEEN = re.compile(
@@ -24,8 +27,25 @@ _BETWEEN = re.compile(
 )
 _BEFORE = re.compile(r"[\s|]*")
 _BEHIND = re.compile(
-    r"(?:\((?:see|cf\.?|sources?)|[\s,;:(\[|–—-]|(?<=\s)(?:and|but|or|whereas|although)\b)+$",
+    r"(?:\((?:see|cf\.?|sources?)|[\s,;:(\[|–—-]|(?<=\s)(?:and|but|or|whereas|although|according to|as per|based on"
+    r"|as (?:stated|noted|described|reported|shown|mentioned|explained|seen) (?:in|by))(?: the)?\b)+$",
     re.IGNORECASE,
+)
+_JOINING = (
+    "see",
+    "cf",
+    "source",
+    "sources",
+    "and",
+    "but",
+    "or",
+    "whereas",
+    "although",
+    " in",
+    " by",
+    " to",
+    " per",
+    " on",
 )
 _LEAD_IN = re.compile(
     r"\W*(?:(?:according|to|as|per|in|from|by|based|on|see|cf|also|both|the|stated|reported|noted|shown|mentioned"
@@ -42,8 +62,7 @@ _OPENS = re.compile(r"(?:^|[,;:.!?\n。]\s*|[\s,;](?:and|but|while|which|who|whe
 Kind = Literal["claim", "silence", "talk"]
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A stretch of the answer and the marks that belong to it, by number.
 
     It is a "claim", "silence" (it says that something can't be said), or other "talk" that claims nothing.
@@ -53,6 +72,8 @@ class Statement:
     end: int
     marks: tuple[int, ...] = ()
     kind: Kind = "claim"
+    sentence: Span = (0, 0)
+    """The sentence it is cut from."""
 
 
 _Piece = tuple[int, int, list[int]]
@@ -77,14 +98,30 @@ def statements(answer: str, plan: Layout, marks: Iterable[Span], cited: Iterable
     >>> [(text[s.start : s.end], s.marks, s.kind) for s in statements(text, layout(text), [(10, 13), (29, 32)])]
     [('It is far', (0,), 'claim'), ('dry.', (), 'claim'), ('Why?', (1,), 'talk'), ('Nobody said.', (), 'claim')]
     """
-    return _cut(answer, plan, tuple(marks), tuple(sorted(_cuts(answer, cited))))
+    return _kinds(answer, _cut(answer, plan, tuple(marks), tuple(sorted(_cuts(answer, cited)))))
+
+
+def reaches(
+    answer: str, plan: Layout, marks: Iterable[Span], cited: Iterable[Span] = ()
+) -> Iterator[tuple[Span, tuple[int, ...]]]:
+    """Where each of the statements stands and which marks it has: as `statements`, without asking what it does.
+
+    >>> from groundtrace.citations.layout import layout
+    >>> list(reaches("It is far [1], and dry.", layout(""), [(10, 13)]))
+    [((0, 9), (0,)), ((19, 23), ())]
+    """
+    for statement in _cut(answer, plan, tuple(marks), tuple(sorted(_cuts(answer, cited)))):
+        for side, _ in _sides(answer, statement):
+            yield side, statement.marks
 
 
 # Citations, claims and abstention of one answer are asked for one after the other, by the rubric and by the judge.
 @functools.lru_cache(maxsize=4)
 def _cut(answer: str, plan: Layout, marks: tuple[Span, ...], cuts: tuple[Span, ...]) -> tuple[Statement, ...]:
     spans = [*marks, *cuts]
-    order = sorted(range(len(spans)), key=lambda number: spans[number])
+    order: Sequence[int] = range(len(spans))
+    if cuts:
+        order = sorted(order, key=lambda number: spans[number])
     titles = [start for start, _ in plan.titles]
     found: list[Statement] = []
     since = 0
@@ -95,12 +132,22 @@ def _cut(answer: str, plan: Layout, marks: tuple[Span, ...], cuts: tuple[Span, .
         own = [number for number in loose if number < len(marks)]
         if own and not pieces and found:
             since = _credit(answer, sentence, found, since, own)
-        kind: Kind = "talk" if states_nothing(answer[sentence.start : sentence.end]) else "claim"
         for start, end, numbers in pieces:
             own = [number for number in numbers if number < len(marks)]
             bare = not own and (title or answer[end : sentence.end].strip(" *_") in (":", "："))
-            found.append(Statement(start, end, tuple(own), "talk" if bare else kind))
-    return tuple(_spoken(answer, found))
+            found.append(Statement(start, end, tuple(own), "talk" if bare else "claim", (sentence.start, sentence.end)))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=4)
+def _kinds(answer: str, found: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """The statements with what each of them does: a sentence that states nothing has no claims in it."""
+    whole = functools.cache(lambda span: states_nothing(answer[slice(*span)]))
+    told = (
+        replace(statement, kind="talk") if statement.kind == "claim" and whole(statement.sentence) else statement
+        for statement in found
+    )
+    return tuple(_spoken(answer, told))
 
 
 def _credit(answer: str, sentence: _Sentence, found: list[Statement], since: int, marks: Sequence[int]) -> int:
@@ -130,6 +177,8 @@ def _spoken(answer: str, found: Iterable[Statement]) -> Iterator[Statement]:
 def _sides(answer: str, statement: Statement) -> list[tuple[Span, bool]]:
     """A statement whole, or, where it abstains in part, its sides, and whether each abstains."""
     start, end = statement.start, statement.end
+    if not may_abstain(answer[start:end]):
+        return [((start, end), False)]
     sides = [(start + a, start + b) for a, b in contrasts(answer[start:end])]
     quiet = [abstains(answer[a:b]) for a, b in sides]
     if all(quiet) or not any(quiet):
@@ -150,12 +199,16 @@ def _sentences(answer: str, plan: Layout, marks: Sequence[Span]) -> list[Span]:
     origins: list[int] = []
     size = at = 0
     for start, end, instead in [*sorted(gone), (len(answer), len(answer), "")]:
-        for text, origin in ((answer[at : max(at, start)], at), (instead, start)):
-            if text:
-                kept.append(text)
-                places.append(size)
-                origins.append(origin)
-                size += len(text)
+        if start > at:
+            kept.append(answer[at:start])
+            places.append(size)
+            origins.append(at)
+            size += start - at
+        if instead:
+            kept.append(instead)
+            places.append(size)
+            origins.append(start)
+            size += 1
         at = max(at, end)
 
     def back(place: int) -> int:
@@ -215,12 +268,16 @@ def _pieces(answer: str, sentence: _Sentence, marks: Sequence[Span]) -> tuple[li
 
 def _trimmed(answer: str, start: int, end: int, *, behind: bool = False) -> Span | None:
     """A stretch without what only joins it to the mark before, without loose brackets and signs; None if nothing."""
+    if end - start < 3 and not any(c.isalnum() for c in answer[start:end]):
+        return None
     joined = (_BETWEEN if behind else _BEFORE).match(answer, start, end)
     start = joined.end() if joined else start
-    tail = answer[max(start, end - 40) : end]
-    loose = _BEHIND.search(tail)
-    end -= len(tail) - (loose.start() if loose else len(tail))
-    for sign in _SIGNS:
+    tail = answer[max(start, end - 40) : end].rstrip()
+    end = max(start, end - 40) + len(tail)
+    loose = _BEHIND.search(tail) if not tail[-1:].isalnum() or tail.lower().endswith(_JOINING) else None
+    if loose:
+        end -= len(tail) - loose.start()
+    for sign in _SIGNS if "*" in answer or "_" in answer or "`" in answer else ():
         if answer.find(sign, start, end) < 0:
             continue
         odd = answer.count(sign, start, end) % 2 == 1
@@ -233,10 +290,13 @@ def _trimmed(answer: str, start: int, end: int, *, behind: bool = False) -> Span
             end -= len(sign)
     if answer.startswith("(", start, end) and answer.count("(", start, end) > answer.count(")", start, end):
         start += 1
+    if behind and answer.startswith((":", "："), start, end):
+        start += 1
     text = answer[start:end]
     start += len(text) - len(text.lstrip())
     end -= len(text) - len(text.rstrip())
-    return (start, end) if any(c.isalnum() for c in text) else None
+    spoken = text[:1].isalnum() or any(c.isalnum() for c in text)
+    return (start, end) if spoken else None
 
 
 def _cuts(answer: str, cited: Iterable[Span]) -> set[Span]:

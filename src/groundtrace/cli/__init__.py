@@ -72,6 +72,15 @@ Sinks = Annotated[
         help="Where scores go: otel:FOLDER, jsonl:FILE; repeat for more. (left out: beside the traces)", metavar="SINK"
     ),
 ]
+Kinds = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        help="What requests are read as: auto, a summary where the prompt asks for one; answer, none; summary, all. "
+        "(left out: auto)",
+        metavar="KIND",
+    ),
+]
 Share = Annotated[
     float | None,
     typer.Option(help="Share of the traces to look at, 0 to 1. (left out: of files all)", metavar="SHARE"),
@@ -185,6 +194,7 @@ def run_command(
     cascade: Cascade = None,
     to: Sinks = None,
     scores: Scores = None,
+    kind: Kinds = None,
     sample: Share = None,
     since: Since = None,
     until: Until = None,
@@ -201,14 +211,13 @@ def run_command(
     from groundtrace.run import run
 
     deeper = {"judge": cascade} if cascade else None
-    said: dict[str, Any] = {"scores": scores, "cascade": deeper}
+    said: dict[str, Any] = {"scores": scores, "cascade": deeper, "kind": kind}
     said |= {"rubrics": rubric, "judge": judge, "sinks": to, "sample": sample, "since": since, "until": until}
     with _border():
         if resume:
-            told = [name for name, value in (*said.items(), ("source", sources), ("--plan", plan_file)) if value]
-            found = life.unfinished(store, told)
+            beside = {**said, "source": sources, "--plan": plan_file, "--dry-run": dry_run or None}
+            found = life.unfinished(store, [name for name, value in beside.items() if value not in (None, [])])
             if found is None:
-                typer.echo("groundtrace: nothing to resume: every run in this store came to its end", err=True)
                 return
             run_id, plan = found
         else:
@@ -218,14 +227,15 @@ def run_command(
             logging.basicConfig()
             logging.getLogger("groundtrace").setLevel(logging.DEBUG)
             typer.echo(plain(plan.to_toml(), lines=True), err=True, nl=False)
-        with _progress(quiet=quiet) as watch, life.stoppable() as stopping:
+        with _progress(quiet=quiet) as watch, life.stoppable("" if plan.dry_run else life.command(plan)) as stopping:
             report = run(plan, progress=watch, stopping=stopping, run_id=run_id)
         if as_json:
             typer.echo(printed.report_json(report))
         elif not quiet:
             shown = printed.estimate if plan.dry_run else printed.summary
             printed.console().print(shown(report, lowest=10, kinds=None) if verbose else shown(report))
-    _leave(report, notes=0 if as_json else _FEW if not (quiet or verbose) else None, how=life.command(plan))
+    notes = 0 if as_json else _FEW if not (quiet or verbose) else None
+    _leave(report, notes=notes, how=life.command(plan, report.about.batch_id))
 
 
 @app.command()
@@ -241,6 +251,15 @@ def show(
             metavar="ID",
         ),
     ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            help="How one trace was read: what each of its spans says, and for each field the places it was looked "
+            "for, in order, and why each of them was taken or not.",
+            metavar="TRACE_ID",
+        ),
+    ] = None,
+    kind: Kinds = None,
     store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a record.")] = False,
 ) -> None:
@@ -254,6 +273,13 @@ def show(
     from groundtrace.cli import printed
     from groundtrace.run import look
 
+    if explain is not None:
+        from groundtrace.cli import explained
+        from groundtrace.run.explaining import explanations
+
+        with _border():
+            explained.show(explanations(_plan(sources, plan_file, kind=kind), explain))
+        return
     out = printed.console()
 
     def see(record: Record) -> None:
@@ -263,9 +289,9 @@ def show(
             out.print(printed.record(record))
 
     with _border():
-        report = look(_plan(sources, plan_file), see)
+        report = look(_plan(sources, plan_file, kind=kind), see)
         if not as_json:
-            out.print(printed.reading(report), style="bold")
+            out.print(printed.looked(report))
     _leave(report, notes=None)
 
 
@@ -293,8 +319,9 @@ def _border() -> Iterator[None]:
     except BrokenPipeError:  # whoever reads has seen enough: `groundtrace show FILE | head -1`
         _silence()
         raise typer.Exit(0) from None
-    except KeyboardInterrupt:
-        typer.echo("groundtrace: stopped; what was written before stays", err=True)
+    except KeyboardInterrupt as stop:
+        how = f". Go on with: {stop}" if str(stop) else ""
+        typer.echo(f"groundtrace: stopped; what was written before stays{how}", err=True)
         raise typer.Exit(130) from None
 
 
@@ -385,6 +412,15 @@ def count(n: int, what: str) -> str:
     ('1 trace', '2,000 cards')
     """
     return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def figure(value: float) -> str:
+    """A score as a person reads it: to hundredths.
+
+    >>> figure(0.3333), figure(4.0), figure(4.5)
+    ('0.33', '4', '4.5')
+    """
+    return f"{round(value, 2):g}"
 
 
 def plain(text: str, limit: int | None = None, *, lines: bool = False) -> str:

@@ -10,10 +10,9 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from groundtrace.cli import plain, printed
-from groundtrace.cli.life import where_of
+from groundtrace.cli import figure, plain, printed
+from groundtrace.cli.life import opened
 from groundtrace.errors import PlanError
-from groundtrace.store import open_store
 
 if TYPE_CHECKING:
     from groundtrace.cli.printed import Row
@@ -26,9 +25,9 @@ _REPLY = 2000
 
 def show(ident: str, where: str | None, *, as_json: bool) -> None:
     """Print a card of the store with its record, attempts and history; PlanError where there is no such card."""
-    with open_store(where_of(where)) as store:
-        card = store.card(full_id(store, ident))
-        if card is None:
+    with opened(where) as store:
+        card = store.card(full_id(store, ident)) if store else None
+        if store is None or card is None:
             raise PlanError("card", ident, "is not in this store", hint="a run's report and its sinks name card ids")
         attempts, versions, record = store.attempts(card.id), store.history(card.id), store.record(card)
     if as_json:
@@ -64,7 +63,7 @@ def _card(card: Scorecard) -> Iterator[Row]:
     by = f"{card.status} by {plain(card.judge or '-')} ({card.judge_kind}, {card.decided_by}), {card.timestamp}"
     yield "status", by + (f": {plain(card.reason)}" if card.reason else ""), "" if card.status == "scored" else "yellow"
     for score in card.scores:
-        value = "-" if score.value is None else f"{score.value:g} of {score.high:g}"
+        value = "-" if score.value is None else f"{figure(score.value)} of {score.high:g}"
         yield "score", f"{score.name}  {value}  {plain(score.label or '')}  {plain(score.rationale, 200)}".rstrip(), ""
     for review in card.review:
         yield "review", f"{review.priority}: {review.reason}  {plain(review.note, 200)}".rstrip(), "yellow"
@@ -84,6 +83,6 @@ def _attempts(attempts: tuple[Attempt, ...]) -> Iterator[Row]:
 
 def _versions(versions: tuple[Scorecard, ...]) -> Iterator[Row]:
     for card in versions:
-        told = ", ".join(f"{s.name} {s.value:g}" for s in card.scores if s.value is not None)
+        told = ", ".join(f"{s.name} {figure(s.value)}" for s in card.scores if s.value is not None)
         by = f"{card.rubric} {card.version} by {plain(card.judge or '-')}"
         yield card.timestamp or "-", f"{by}: {told or card.reason or card.status}", ""

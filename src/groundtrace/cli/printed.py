@@ -11,19 +11,23 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from groundtrace.cli import count, plain
+from groundtrace.cli import count, figure, plain
 from groundtrace.model import card_id, dump
 from groundtrace.tally import Report
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rich.console import ConsoleOptions, ConsoleRenderable, RenderResult
 
     from groundtrace.memory import InMemory
     from groundtrace.model import Gap, Record
@@ -38,6 +42,10 @@ _KINDS = 5
 """Remedies of one gap that are shown without --verbose."""
 
 _DIGITS = re.compile(r"\d+")
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+
+_ENDLESS = 10_000
+"""Characters of a line in which everything fits."""
 
 _MANY = 30
 """Passages and citations of one record that are shown."""
@@ -56,10 +64,22 @@ class _Output(Console):
         raise BrokenPipeError
 
 
+class _Piped(StringIO):
+    """Standard output without the blanks that fill a terminal's lines."""
+
+    def write(self, text: str) -> int:
+        sys.stdout.write(_TRAILING.sub("", text))
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
 def console() -> Console:
     """Where results go; without a terminal a line is 100 characters, or $COLUMNS."""
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100
-    return _Output(highlight=False, markup=False, emoji=False, width=width)
+    terminal = sys.stdout.isatty()
+    width = None if terminal or "COLUMNS" in os.environ else 100
+    return _Output(highlight=False, markup=False, emoji=False, width=width, file=None if terminal else _Piped())
 
 
 # --- a run ----------------------------------------------------------------------------------------------------------
@@ -67,7 +87,7 @@ def console() -> Console:
 
 def summary(report: Report, *, lowest: int = _FEW, kinds: int | None = _KINDS) -> Group:
     """A run for a person: scores, cards, the lowest, what was not read whole, where the scores went."""
-    parts: list[Text | Table] = [Text(reading(report), "bold")]
+    parts: list[ConsoleRenderable] = [Text(reading(report), "bold")]
     if not report.traces:
         parts.append(Text("Nothing was found to judge."))
     elif not report.cards:
@@ -75,7 +95,7 @@ def summary(report: Report, *, lowest: int = _FEW, kinds: int | None = _KINDS) -
     elif idle := [plain(rubric) for rubric, records in report.suited.items() if not records]:
         parts.append(Text(f"No record is of a kind that is judged by {' or '.join(idle)}."))
     if report.scores:
-        parts += [_GAP, _scores(report)]
+        parts += [_GAP, _Scores(report)]
     if report.cards:
         parts += [_GAP, grid((rubric, _cards(report, rubric), "") for rubric in report.cards)]
     if report.lowest and lowest:
@@ -135,6 +155,27 @@ def reading(report: Report) -> str:
     return " · ".join([traces + sampled, records, *lost, *seconds])
 
 
+def looked(report: Report) -> Group:
+    """What was read, and what was not whole, counted by what is missing and why."""
+    rows = list(_losses(report, None))
+    more: list[ConsoleRenderable] = [_GAP, Text("Not read whole", "bold"), grid(rows)] if rows else []
+    return Group(Text(reading(report), "bold"), *more)
+
+
+class _Scores:
+    """The table of scores; where the lines are short, without their spread rather than with names cut in two."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = _scores(self._report)
+        needed = Measurement.get(console, options.update(width=_ENDLESS), table).maximum
+        if needed > options.max_width:
+            table.columns = [column for column in table.columns if column.header != "Spread"]
+        yield table
+
+
 def _scores(report: Report) -> Table:
     table = _table("Score", "Mean", "Lowest", "Range", "Spread", "Cards")
     for name, tally in sorted(report.scores.items(), key=_order):
@@ -188,7 +229,7 @@ def _part(name: str) -> str:
 
 
 def _low(low: Low) -> Iterator[Row]:
-    yield f"{low.value:g} of {low.high:g}", f"{low.score}, trace {plain(low.trace_id)}", "bold"
+    yield f"{figure(low.value)} of {low.high:g}", f"{low.score}, trace {plain(low.trace_id)}", "bold"
     if low.claim.rstrip(".") not in low.why:
         yield "", f'"{plain(low.claim, 240)}"', ""
     yield "", plain(low.why, 400) + (f" (cause: {low.cause})" if low.cause else ""), "dim"
@@ -253,6 +294,10 @@ def record(one: Record) -> Table:
     if one.answer is not None:
         rows += told("summary" if summing else "answer", plain(one.answer, 1200), "answer")
     rows += [("must hold", plain(fact, 300), "") for fact in one.key_facts[:_MANY]]
+    rows += [("risk", one.risk, "")] if one.risk == "high" else []
+    rows += [("tags", plain(", ".join(one.tags), 300), "")] if one.tags else []
+    slices = ", ".join(f"{name}={value}" for name, value in one.slices.items())
+    rows += [("slices", plain(slices, 300), "")] if slices else []
     for citation in one.citations[:_MANY]:
         target = plain(citation.passage_id) if citation.passage_id else "no passage that was retrieved"
         where = f"{plain(citation.marker or 'a citation')} at {citation.start}: {target}"
@@ -304,7 +349,7 @@ def story(number: int, one: Record, memory: InMemory) -> Table:
         rows.append(("", plain(one.answer, 400), ""))
     known = (memory.card(card_id(one.ref, rubric)) for rubric in ("source_support", "rag_faithfulness"))
     for card in filter(None, known):
-        told = ", ".join(f"{_part(score.name)} {score.value:g}" for score in card.scores if score.value is not None)
+        told = ", ".join(f"{_part(s.name)} {figure(s.value)}" for s in card.scores if s.value is not None)
         abstained = " (the answer abstains)" if "abstained" in card.flags else ""
         if card.status == "unscored":
             rows.append(("", f"{card.rubric}  not judged: {plain(card.reason or '-')}", "yellow"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from groundtrace.cli import Store as Where
-from groundtrace.cli import _border, app, plain
+from groundtrace.cli import _border, app, figure, plain
 from groundtrace.errors import PlanError, PlatformError
 
 if TYPE_CHECKING:
@@ -59,18 +59,23 @@ def review(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a card.")] = False,
 ) -> None:
     """List the cards that wait for a person, most urgent first; show one; accept, correct or reject it."""
+    from groundtrace.cli.life import opened
+
     with _border():
         state = _state(accept=accept, reject=reject, corrections=correct or ())
         if card is None:
             if state is not None:
                 raise PlanError("card", "", "is not named", hint="name one of those that `groundtrace review` lists")
-            with _opened(store) as opened:
-                _list(() if opened is None else opened.waiting(rubric, limit), as_json=as_json)
+            with opened(store) as kept:
+                if rubric is not None:
+                    _known(rubric, kept)
+                more = 0 if kept is None else max(0, kept.count_waiting(rubric) - limit)
+                _list(() if kept is None else kept.waiting(rubric, limit), more, as_json=as_json)
             return
-        with _opened(store) as opened:
-            found = _find(opened, card)
+        with opened(store) as kept:
+            found = _find(kept, card)
             if state is None:
-                _show(opened, found, as_json=as_json)
+                _show(kept, found, as_json=as_json)
         if state is not None:
             _decide(store, found, state, correct or (), who=who, why=why, as_json=as_json)
 
@@ -86,11 +91,14 @@ def _decide(
     as_json: bool,
 ) -> None:
     """Decide a card; a store that was kept without texts stays without."""
-    with _opened(where, keep_text=found.emptied is None) as store:
+    from groundtrace.cli.life import opened
+
+    with opened(where, keep_text=found.emptied is None) as store:
         if store is None:
             raise PlanError("card", found.id, "is gone with its store")
+        store.probe()
         with _held(store, found):
-            before = _undecided(store, found.id)
+            before = _undecided(store, found)
             decision = _decision(before, state, corrections, who=who, why=why)
             after = _keep(store, before, decision)
     _tell(before, after, decision, as_json=as_json)
@@ -133,12 +141,31 @@ def _label(card: Scorecard, text: str) -> Label:
         finite = value is None or abs(value) < float("inf")
     except ValueError:
         finite = False
-    if not (given and finite):
+    if not (given and finite and (figure.strip() or score is not None)):
         hint = "write NAME=VALUE, the value a number, or null where the score does not apply"
         raise PlanError("correct", text, "is no correction", hint=hint)
     if score is not None and not figure.strip():
         value = score.value
-    return Label(card_id=card.id, score=name.strip(), value=value, label=label.strip() or None)
+    return Label(card_id=card.id, score=name.strip(), value=value, label=_chosen(name.strip(), label.strip(), value))
+
+
+_EMPTY = ("not_applicable", "not_assessed")
+"""What a score of any rubric without a value may be labelled."""
+
+
+def _chosen(name: str, label: str, value: float | None) -> str | None:
+    """The label as its score spells it; PlanError where a score of ours has no such label."""
+    from groundtrace.rubrics.catalogue import CATALOGUE
+
+    told = next((told for told in CATALOGUE if told.name == name), None)
+    if not label or told is None:
+        return label or None
+    choices: tuple[str, ...] = (*told.choices, *(_EMPTY if value is None else ()))
+    for choice in choices:
+        if choice.casefold() == label.casefold():
+            return choice
+    problem = f"is no label of {name}" + ("" if choices else ", which has none")
+    raise PlanError("correct", label, problem, valid=choices)
 
 
 def _somebody() -> str:
@@ -149,24 +176,6 @@ def _somebody() -> str:
 
 
 # --- the store ------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _opened(where: str | None, *, keep_text: bool = True) -> Iterator[Store | None]:
-    """The store of earlier runs; None where there was none yet in its usual place."""
-    from groundtrace.cli.life import where_of
-    from groundtrace.store import open_store
-    from groundtrace.store.address import address_of
-
-    place = where_of(where)
-    path = address_of(place).path
-    if path is not None and not path.exists():
-        if place is not None:
-            raise PlanError("store", place, "is not there", hint="name the store the run had")
-        yield None
-        return
-    with open_store(place, keep_text=keep_text) as store:
-        yield store
 
 
 def _find(store: Store | None, start: str) -> Scorecard:
@@ -197,17 +206,40 @@ def _held(store: Store, card: Scorecard, patience: float = _PATIENCE) -> Iterato
         store.release(key, mine)
 
 
-def _undecided(store: Store, ident: str) -> Scorecard:
-    """The newest version no person decided: who decides again starts from there, not from the decision before."""
-    versions = store.history(ident)
+def _undecided(store: Store, found: Scorecard) -> Scorecard:
+    """The newest version no person decided: who decides again starts from there, not from the decision before.
+
+    Versions that are of another record with the same id are none.
+    """
+    from groundtrace.review import is_of
+
+    versions = [card for card in store.history(found.id) if is_of(card, found.basis)]
     return next((card for card in reversed(versions) if card.decided_by != "human"), versions[-1])
+
+
+def _known(rubric: str, store: Store | None) -> None:
+    """Refuse a rubric that is none: neither installed nor with a card in this store."""
+    from groundtrace.plugins import installed
+
+    names = {plugin.name for plugin in installed("rubric")} | set(store.rubrics() if store else ())
+    if rubric not in names:
+        raise PlanError("rubric", rubric, "is not installed and has no card in this store", valid=sorted(names))
+
+
+def _ranges(card: Scorecard) -> dict[str, tuple[float, float]]:
+    """The scores a card of this rubric may have, where the rubric is one of ours."""
+    from groundtrace.rubrics.catalogue import CATALOGUE
+
+    mine = (told for told in CATALOGUE if told.name.partition(".")[0] == card.rubric and not told.on_request)
+    return {told.name: (told.low, told.high) for told in mine if not told.name.endswith(".assessed")}
 
 
 def _keep(store: Store, card: Scorecard, decision: Decision) -> Scorecard:
     """Keep the decision and what it says about the judge, both or neither."""
     from groundtrace.review import decide, labels
 
-    after, told = decide(card, decision), labels(card, decision)
+    ranges = _ranges(card)
+    after, told = decide(card, decision, ranges), labels(card, decision, ranges)
     with store.batch():
         store.keep_card(after)
         store.keep_labels(told, instead_of=(card.id, decision.who))
@@ -217,7 +249,7 @@ def _keep(store: Store, card: Scorecard, decision: Decision) -> Scorecard:
 # --- what a person sees ---------------------------------------------------------------------------------------------
 
 
-def _list(cards: Iterable[Scorecard], *, as_json: bool) -> None:
+def _list(cards: Iterable[Scorecard], more: int, *, as_json: bool) -> None:
     from groundtrace.cli import printed
 
     listed = list(cards)
@@ -230,6 +262,8 @@ def _list(cards: Iterable[Scorecard], *, as_json: bool) -> None:
         out.print("No card waits for a person.")
         return
     out.print(printed.grid(row for card in listed for row in (*_heading(card), *_causes(card))))
+    if more:
+        out.print(f"and {more:,} more; --limit shows more", style="dim")
     out.print(_how("CARD"), style="dim")
 
 
@@ -319,7 +353,7 @@ def _said(score: Score) -> str:
     'source_support 4 of 5 (Strongly Implies)'
     """
     label = f" ({score.label})" if score.label else ""
-    return f"{score.name} " + ("null" if score.value is None else f"{score.value:g} of {score.high:g}") + label
+    return f"{score.name} " + ("null" if score.value is None else f"{figure(score.value)} of {score.high:g}") + label
 
 
 def _flat(card: Scorecard) -> dict[str, Any]:

@@ -4,14 +4,27 @@ Source: semantic-conventions v1.41 (docs/gen-ai) and what opentelemetry-instrume
 pydantic-ai and Google ADK really write. The content of a call stands in attributes of the span, in a log record
 `gen_ai.client.inference.operation.details`, or nowhere, as a setting has it. Retrieval spans hold ids, seldom texts;
 citations are not part of the conventions.
+Verified beside these by real captures: openai-v2 2.4b0 (opted in, with every value of the setting, and not), Strands
+Agents 1.62 (messages as events and as attributes), LiteLLM 1.110 (its callback, both forms), azure-ai-inference 1.0.0b9
+(a message an event, content off). Not captured: a thread of azure-ai-agents 1.1, written from its source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from groundtrace.conventions.messages import last_user_text, message, messages, question, tool_result
+from groundtrace.conventions.messages import (
+    last_user_text,
+    message,
+    messages,
+    noted,
+    question,
+    reply,
+    set_apart,
+    tool_result,
+)
 from groundtrace.conventions.shapes import decode, documents, said, text
 from groundtrace.model import Document, Message, Reading, Role, Said, Span, State, Tool
 
@@ -25,11 +38,17 @@ _ROLES: Mapping[str, Role] = {
     "execute_tool": "tool",
     "invoke_agent": "agent",
     "invoke_workflow": "request",
+    # Azure's agents: a run as it streamed, and the thread's messages as they were fetched after it.
+    "process_thread_run": "generation",
+    "list_messages": "generation",
 }
 _DETAILS = "gen_ai.client.inference.operation.details"
 _SPOKEN = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
 _CHOICE = "gen_ai.choice"
 _VARIABLE = "gen_ai.prompt.variable."
+_SHARED = 300
+"""More attributes than that, and what their names say is not kept."""
+
 _OTHER_DIALECTS = ("gen_ai.prompt", "gen_ai.completion")
 _INPUT, _OUTPUT, _SYSTEM = "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions"
 _QUERY, _FOUND = "gen_ai.retrieval.query.text", "gen_ai.retrieval.documents"
@@ -47,10 +66,12 @@ _CAPTURE = (
     "SPAN_AND_EVENT; older packages take true) and OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
 )
 _LOGS_TOO = "; with EVENT_ONLY the content is in the logs: put them beside the traces as NAME.logs.jsonl"
+_AZURE = "set AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true in the traced process"
 _REMEDIES = (
     ("gcp.vertex.agent", "Google ADK writes content to the logs: put them beside the traces as NAME.logs.jsonl"),
     ("pydantic-ai", "use InstrumentationSettings(include_content=True)"),
     ("com.anthropic.sdk.python", "this SDK span holds no content: add an instrumentor for the anthropic package"),
+    ("gen_ai", "do not set recordInputs or recordOutputs to false in the AI SDK's telemetry settings"),
     ("logfire", "do not scrub or exclude message content in the logfire settings"),
 )
 
@@ -60,14 +81,15 @@ class GenAI:
 
     name = "genai"
     marks = ("gen_ai.",)
+    fallback = True
 
     def reading(self, span: Span) -> Reading | None:
         """What the span and its logs hold; None where the conventions give them no meaning."""
         held, places = _held(span)
         role = _role(held)
         facts: dict[str, Any] = {
-            "session": text(held.get("gen_ai.conversation.id")),
-            "user": text(held.get("user.id")),
+            "session": text(held.get("gen_ai.conversation.id")) or text(held.get("gen_ai.thread.id")),
+            "user": text(held.get("user.id")) or text(held.get("llm.user")),
             "model": text(held.get("gen_ai.response.model")) or text(held.get("gen_ai.request.model")),
             "response_id": text(held.get("gen_ai.response.id")),
             "slices": {"knowledge_base": base} if (base := text(held.get("gen_ai.data_source.id"))) else {},
@@ -85,21 +107,30 @@ class GenAI:
 
 def _held(span: Span) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """The span's attributes with what its events and logs add, and for these the place they stand in."""
+    tool = span.attributes.get("gen_ai.operation.name") == "execute_tool"
+    if not span.logs and not span.events:
+        return span.attributes, {}
     extra: dict[str, Any] = {}
     spoken: list[Mapping[str, Any]] = []
     chosen: list[Mapping[str, Any]] = []
     notes = [(log.name or str(log.attributes.get("event.name")), log.body, log.attributes) for log in span.logs]
     for name, body, attributes in [*notes, *((e.name, None, e.attributes) for e in span.events)]:
-        told = body if isinstance(body, Mapping) else attributes
+        told = noted(body, attributes)
         if name == _DETAILS:
             extra.update(attributes)
             extra.update({k: v for k, v in told.items() if str(k).startswith("gen_ai.")})
         elif name in _SPOKEN and (told.get("content") or told.get("tool_calls")):
             spoken.append({"role": _SPOKEN[name], **told})
-        elif name == _CHOICE and isinstance(message := told.get("message"), Mapping):
-            chosen.append({"role": "assistant", **message})
+        elif name == _CHOICE and (chose := told.get("message")):
+            chosen.append({"role": "assistant", **(chose if isinstance(chose, Mapping) else {"content": chose})})
+    if span.attributes.get("gen_ai.operation.name") in ("process_thread_run", "list_messages"):
+        spoken, chosen = _thread(spoken)
+    if tool:
+        # Strands Agents tells what a tool was asked and answered as messages.
+        pairs = ((_ARGUMENTS, spoken), (_RESULT, chosen))
+        extra |= {key: told[-1].get("content") for key, told in pairs if told}
     # An event a message, the form before v1.37: one that names no content says only that there was a message.
-    if any(m.get("content") or m.get("tool_calls") for m in (*spoken, *chosen)):
+    elif any(m.get("content") or m.get("tool_calls") for m in (*spoken, *chosen)):
         extra.setdefault(_INPUT, spoken)
         extra.setdefault(_OUTPUT, chosen)
     if not extra:
@@ -108,10 +139,18 @@ def _held(span: Span) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     return {**extra, **span.attributes}, places
 
 
+def _thread(spoken: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """What was said in a thread of Azure's before the agent spoke last, and what it said then; told in either order."""
+    roles = [m.get("role") for m in spoken]
+    if roles and roles[0] == "assistant" != roles[-1]:
+        spoken, roles = spoken[::-1], roles[::-1]
+    last = max((at for at, role in enumerate(roles) if role != "assistant"), default=-1)
+    return spoken[: last + 1], spoken[last + 1 :]
+
+
 def _role(held: Mapping[str, Any]) -> Role | None:
     named = held.get("gen_ai.operation.name")
-    old = any(k.startswith(_OTHER_DIALECTS) and not k.startswith(_VARIABLE) for k in held)
-    if old and not {_INPUT, _OUTPUT} & held.keys():
+    if _INPUT not in held and _OUTPUT not in held and _named(held)[0]:
         return None
     if isinstance(named, str) and named in _ROLES:
         return _ROLES[named]
@@ -126,22 +165,25 @@ def _conversation(
     role: Role, span: Span, held: Mapping[str, Any], places: Mapping[str, str], facts: Mapping[str, Any]
 ) -> Reading:
     """A call, an agent or a workflow: what it was given, and what it said last."""
-    given, told = held.get(_INPUT), held.get(_OUTPUT)
+    given, told = decode(held.get(_INPUT)), decode(held.get(_OUTPUT))
     input_place, output_place = places.get(_INPUT, _INPUT), places.get(_OUTPUT, _OUTPUT)
-    spoken = (*_system(held.get(_SYSTEM), places.get(_SYSTEM, _SYSTEM)), *messages(given, input_place))
-    answered = messages(told, output_place)
-    query = _cut(given, input_place)
+    spoken = (*_system(held.get(_SYSTEM), places.get(_SYSTEM, _SYSTEM)), *messages(given.value, input_place))
+    if role == "generation":
+        spoken = set_apart(spoken, given.value, input_place)
+    answered = messages(told.value, output_place)
+    cut = Said(str(given.value), input_place, "truncated") if given.cut else None
+    query = cut
     if query is None and role != "generation" and (last := last_user_text(spoken)) is not None:
         query = said(question(last.value), input_place)
-    content, remedy = _content(role, span, held)
+    content, remedy = _content(role, span, held, (*spoken, *answered))
     searched = [d for m in answered for d in m.documents]
     return Reading(
         role,
         query=query if role != "generation" else None,
         documents=tuple(searched) if searched else None,
-        messages=(Message("user", query),) if _cut(given, input_place) else spoken if role == "generation" else (),
+        messages=(Message("user", cut),) if cut else spoken if role == "generation" else (),
         calls=tuple(t for m in answered for t in m.tools if t.arguments is not None),
-        output=_cut(told, output_place) or _answer(answered, held),
+        output=Said(str(told.value), output_place, "truncated") if told.cut else _answer(answered, held),
         variables=_variables(held, places),
         content=content,
         remedy=remedy,
@@ -149,21 +191,34 @@ def _conversation(
     )
 
 
+def _says(spoken: Message) -> bool:
+    return bool(spoken.text or spoken.documents or any(t.arguments or t.result for t in spoken.tools))
+
+
 def _answer(answered: tuple[Message, ...], held: Mapping[str, Any]) -> Said | None:
     """The text of the reply: the last message's, or the first choice's where there are several."""
-    texts = [m.text for m in answered if m.text is not None and m.role == "assistant"]
+    # What came out is the model's, whatever it is called: a streamed message of LangChain is "unknown" to Traceloop.
+    texts = [m.text for m in answered if m.text is not None and m.role not in {"user", "system", "tool"}]
     if not texts:
         return None
-    return texts[0] if held.get("gen_ai.request.choice.count") not in {None, 1} else texts[-1]
+    answer = texts[0] if held.get("gen_ai.request.choice.count") not in (None, 1) else texts[-1]
+    if held.get("gen_ai.output.type") == "json" and (inner := reply(answer.value)):
+        return said(inner, answer.attribute)  # the answer field of a structured output
+    return answer
 
 
-def _content(role: Role, span: Span, held: Mapping[str, Any]) -> tuple[State, str]:
+def _content(role: Role, span: Span, held: Mapping[str, Any], talk: tuple[Message, ...]) -> tuple[State, str]:
     """Whether the content of a call was kept at all, and what to change where it was not."""
-    if role != "generation" or _INPUT in held or _OUTPUT in held:
+    if role != "generation" or any(_says(m) for m in talk):
+        return "present", ""
+    # pydantic-ai keeps the messages and leaves out their content.
+    if any(not isinstance(held[key], str) or '"content"' in held[key] for key in (_INPUT, _OUTPUT) if key in held):
         return "present", ""
     if f"{_INPUT}_ref" in held or f"{_OUTPUT}_ref" in held:
         return "elsewhere", "the content was uploaded elsewhere: unset OTEL_INSTRUMENTATION_GENAI_COMPLETION_HOOK"
     known = next((remedy for scope, remedy in _REMEDIES if span.scope.startswith(scope)), None)
+    if str(held.get("gen_ai.system")).startswith("az.") or "az.namespace" in held:
+        known = _AZURE
     if span.logs:
         return "off", known or _CAPTURE
     return ("elsewhere", known) if known and "logs" in known else ("off", known or _CAPTURE + _LOGS_TOO)
@@ -213,5 +268,17 @@ def _system(value: Any, place: str) -> tuple[Message, ...]:
 
 
 def _variables(held: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Said]:
-    named = {k[len(_VARIABLE) :]: said(v, places.get(k, k)) for k, v in held.items() if k.startswith(_VARIABLE)}
+    named = {k[len(_VARIABLE) :]: said(held[k], places.get(k, k)) for k in _named(held)[1]}
     return {name: words for name, words in named.items() if words is not None}
+
+
+def _named(held: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
+    """Whether older forms are among the names, and those of a prompt's variables."""
+    names = tuple(held)
+    return _by_name(names) if len(names) <= _SHARED else _by_name.__wrapped__(names)
+
+
+@lru_cache(maxsize=512)
+def _by_name(names: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
+    variables = tuple(name for name in names if name.startswith(_VARIABLE))
+    return any(name.startswith(_OTHER_DIALECTS) for name in names if name not in variables), variables

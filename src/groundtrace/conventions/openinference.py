@@ -1,27 +1,33 @@
 """OpenInference, the vocabulary of Arize's instrumentors: `openinference.span.kind`, `input.value`, `llm.*`, ...
 
 Source: the OpenInference specification, `spec/semantic_conventions.md`; what the instrumentors really write was read
-from captured traces of LangChain, LangGraph, LlamaIndex, Haystack, DSPy, pydantic-ai and the OpenAI and Anthropic SDKs.
+from captured traces of LangChain, LangGraph, LlamaIndex (engines and agents), Haystack, DSPy, CrewAI, pydantic-ai and
+the OpenAI and Anthropic SDKs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
+
+from groundtrace.conventions.cited import may_cite, mention, mentions
 from groundtrace.conventions.messages import message, messages, question, reply, tool_result
 from groundtrace.conventions.shapes import (
     Decoded,
     decode,
     documents,
+    filled,
     id_and_time,
+    in_order,
+    is_json,
     is_masked,
+    layout,
     listed,
-    mention,
-    mentions,
     number,
+    numbered,
     said,
     text,
 )
@@ -37,6 +43,14 @@ _ROLES: Mapping[str, Role] = {
     "TOOL": "tool",
 }
 _ASIDE = {"EVALUATOR", "GUARDRAIL"}
+_FACTS = (
+    ("llm.response.model_name", "model"),
+    ("llm.model_name", "model"),
+    ("embedding.model_name", "model"),
+    ("session.id", "session"),
+    ("user.id", "user"),
+    ("llm.prompt_template.version", "version"),
+)
 _CONTEXTS = ("context", "contexts", "documents", "docs", "passages", "text_chunks", "chunks", "sources")
 _UNMASK = (
     ("llm.input_messages", "unset OPENINFERENCE_HIDE_INPUT_MESSAGES and OPENINFERENCE_HIDE_INPUT_TEXT"),
@@ -46,7 +60,9 @@ _UNMASK = (
 )
 _REPLY_ID = re.compile(r'"id":\s*"((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[\w-]{1,200})"')
 
-Nested = dict[str, Any]
+_PLAIN = {"role", "content"}
+_SPEAKERS = ("user", "assistant", "system")
+"""A message of these with nothing but a text is as plain as most are."""
 
 
 class OpenInference:
@@ -62,19 +78,16 @@ class OpenInference:
         if not isinstance(kind, str) or not kind:
             return None
         kind = kind.upper()
-        role = _ROLES.get(kind, "other")
-        version = _first(attributes, "llm.prompt_template.version")
+        facts: dict[str, Any] = {"role": _ROLES.get(kind, "other")}
+        for name, fact in _FACTS:
+            if name in attributes and fact not in facts and (told := text(attributes[name])) is not None:
+                facts[fact] = told
+        if "version" in facts:
+            facts["slices"] = {"prompt_version": facts.pop("version")}
+        if "tag.tags" in attributes:
+            facts["tags"] = _tags(attributes["tag.tags"])
         held = _HELD.get(kind)
-        return Reading(
-            role=role,
-            model=_first(attributes, "llm.response.model_name", "llm.model_name", "embedding.model_name"),
-            session=_first(attributes, "session.id"),
-            user=_first(attributes, "user.id"),
-            slices={"prompt_version": version} if version else {},
-            tags=_tags(attributes.get("tag.tags")),
-            aside=kind in _ASIDE,
-            **(held(attributes) if held is not None else {}),
-        )
+        return Reading(aside=kind in _ASIDE, **facts, **(held(attributes) if held is not None else {}))
 
 
 # --- by kind --------------------------------------------------------------------------------------------------------
@@ -88,14 +101,27 @@ def _prompt(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _request(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """A chain or an agent: what went in and what came out; its input is a filled template if passages are in it."""
-    given = decode(attributes.get("input.value"))
+    plain = attributes.get("input.value")
+    if isinstance(plain, str) and not is_json(plain):
+        told = _unwrapped(decode(attributes.get("output.value")), "output.value", reply)
+        return {"query": _said(plain, "input.value"), "output": told}
+    given, gave = decode(plain), decode(attributes.get("output.value"))
     variables, handed = _variables(given.value, "input.value")
     return {
-        "query": _unwrapped(given, "input.value", question),
-        "output": _unwrapped(decode(attributes.get("output.value")), "output.value", reply),
+        "query": _unwrapped(given, "input.value", question) or _task(gave.value),
+        "output": _unwrapped(gave, "output.value", reply),
         "variables": variables if handed or any(name in variables for name in _CONTEXTS) else {},
         "documents": handed,
     }
+
+
+def _task(told: Any) -> Said | None:
+    """What CrewAI's one task was, in its own words, where it is a line: more than that is a prompt that was filled."""
+    if not isinstance(told, Mapping) or "raw" not in told:
+        return None
+    tasks = listed(told.get("tasks_output")) or [told]
+    asked = tasks[0].get("description") if len(tasks) == 1 and "expected_output" in tasks[0] else None
+    return _said(asked.strip(), "output.value") if isinstance(asked, str) and "\n" not in asked.strip() else None
 
 
 def _generation(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,12 +138,12 @@ def _generation(attributes: Mapping[str, Any]) -> dict[str, Any]:
     if len(texts) > 1 and number(_invocation(attributes).get("n")) not in {None, 1.0}:
         output = texts[0]
     filled = "llm.prompt_template.variables"
-    variables, handed = _variables(decode(attributes.get(filled)).value, filled)
+    variables, handed = _variables(decode(attributes[filled]).value, filled) if filled in attributes else ({}, None)
     searched = _searched(raw)
     return {
         "messages": spoken,
         "output": output,
-        "calls": tuple(t for m in answered for t in m.tools if not t.name.endswith("_call")),
+        "calls": tuple(t for m in answered for t in m.tools if t.result is None and not t.name.endswith("_call")),
         "documents": handed if searched is None else searched,
         "citations": _citations(attributes, raw),
         "variables": variables,
@@ -193,8 +219,8 @@ def _unwrapped(given: Decoded, attribute: str, unwrap: Callable[[Any], str | Non
     return _said(given.value if is_masked(given.value) else unwrap(given.value), attribute)
 
 
-def _first(attributes: Mapping[str, Any], *names: str) -> str | None:
-    return next((t for name in names if (t := text(attributes.get(name)))), None)
+def _first(attributes: Mapping[str, Any], name: str) -> str | None:
+    return text(attributes.get(name))
 
 
 def _tags(value: Any) -> tuple[str, ...]:
@@ -219,30 +245,41 @@ def _variables(held: Any, attribute: str) -> tuple[dict[str, Said], tuple[Docume
 
 def _documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ...]:
     found: list[Document] = []
-    for index, item in _numbered(attributes, prefix):
-        held = item.get("document")
-        if not isinstance(held, Mapping):
+    for _, tree in layout(attributes, prefix):
+        names = tree.get("document")
+        if not isinstance(names, dict):
             continue
-        metadata = decode(held.get("metadata")).value
+        held = filled(names, attributes)
+        metadata = decode(held["metadata"]).value if "metadata" in held else {}
         metadata = metadata if isinstance(metadata, Mapping) else {}
         ident, when = id_and_time(metadata)
-        words = _said(held.get("content"), f"{prefix}{index}.document.content")
-        found.append(Document(words, text(held.get("id")) or ident, number(held.get("score")), metadata, when))
+        content = names.get("content")
+        words = _said(held["content"], content) if isinstance(content, str) else None
+        score = number(held["score"]) if "score" in held else None
+        found.append(Document(words, text(held.get("id")) or ident, score, metadata, when))
     return tuple(found)
 
 
 def _messages(attributes: Mapping[str, Any], prefix: str) -> tuple[Message, ...]:
     found: list[Message] = []
-    for index, item in _numbered(attributes, prefix):
-        held = item.get("message")
-        if not isinstance(held, Mapping):
+    for index, tree in layout(attributes, prefix):
+        names = tree.get("message")
+        if not isinstance(names, dict):
             continue
-        where = f"{prefix}{index}.message.content"
+        if names.keys() == _PLAIN and isinstance(content := names["content"], str) and isinstance(names["role"], str):
+            role = attributes[names["role"]]
+            if role in _SPEAKERS:
+                found.append(Message(role, _said(attributes[content], content)))
+                continue
+        held, where = filled(names, attributes), f"{prefix}{index}.message.content"
         remedy = next(r for start, r in _UNMASK if prefix.startswith(start))
-        parts = [_part(v["message_content"]) for _, v in _numbered_in(held.get("contents")) if "message_content" in v]
-        calls = [v.get("tool_call") for _, v in _numbered_in(held.get("tool_calls"))]
-        content: Any = [held["content"], *parts] if parts and held.get("content") else parts or held.get("content")
-        plain = {k: v for k, v in held.items() if isinstance(v, str)} | {"content": content, "tool_calls": calls}
+        parts = [_part(v["message_content"]) for _, v in in_order(held.get("contents")) if "message_content" in v]
+        calls = [v.get("tool_call") for _, v in in_order(held.get("tool_calls"))]
+        written = held.get("content")
+        # The OpenAI Agents instrumentor writes one text both ways.
+        twice = written is not None and written == "".join(str(p.get("text")) for p in parts if isinstance(p, Mapping))
+        spoken_in: Any = parts if twice else [written, *parts] if parts and written else parts or written
+        plain = {k: v for k, v in held.items() if isinstance(v, str)} | {"content": spoken_in, "tool_calls": calls}
         if (spoken := message(plain, where if not parts else f"{where}s", remedy)) is not None:
             found.append(spoken)
     return tuple(found)
@@ -255,30 +292,8 @@ def _part(held: Any) -> Any:
     if text(held.get("type")) in {"document", "search_result", "tool_result", "tool_use"}:
         inner = decode(held.get("text")).value
         return {**inner, "type": held["type"]} if isinstance(inner, Mapping) else held
-    return held
-
-
-def _numbered(attributes: Mapping[str, Any], prefix: str) -> list[tuple[int, Nested]]:
-    """Flat attributes below a prefix as nested objects, by index: `0.message.role` is {"message": {"role": ...}}."""
-    tree: Nested = {}
-    for key, value in attributes.items():
-        if not key.startswith(prefix):
-            continue
-        *path, leaf = key[len(prefix) :].split(".", 12)
-        node: Any = tree
-        for step in path:
-            node = node.setdefault(step, {}) if isinstance(node, dict) else None
-        if isinstance(node, dict):
-            node.setdefault(leaf, value)
-    return _numbered_in(tree)
-
-
-def _numbered_in(tree: Any) -> list[tuple[int, Nested]]:
-    if not isinstance(tree, Mapping):
-        return []
-    return sorted(
-        (int(k), v) for k, v in tree.items() if k.isascii() and k.isdigit() and len(k) < 9 and isinstance(v, dict)
-    )
+    # A block that names no type is a text (pydantic-ai's tool messages): no list of documents.
+    return {"type": "text", **held}
 
 
 def _searched(raw: Any) -> tuple[Document, ...] | None:
@@ -293,12 +308,12 @@ def _searched(raw: Any) -> tuple[Document, ...] | None:
 
 def _citations(attributes: Mapping[str, Any], raw: Any) -> tuple[Mention, ...]:
     """The provider's citations: the Anthropic instrumentor keeps them by block in `metadata`, else in the raw reply."""
-    in_reply = mentions(raw, "output.value") if isinstance(raw, str) and ("citation" in raw) else ()
+    in_reply = mentions(raw, "output.value") if isinstance(raw, str) and may_cite(raw) else ()
     if in_reply or '"citations"' not in str(attributes.get("metadata") or ""):
         return in_reply
     held = decode(attributes["metadata"]).value
     by_block = held.get("citations") if isinstance(held, Mapping) else None
-    blocks = _numbered(attributes, "llm.output_messages.0.message.contents.")
+    blocks = numbered(attributes, "llm.output_messages.0.message.contents.")
     found, at = [], 0
     for index, block in blocks:
         words = block.get("message_content", {}).get("text")
@@ -311,5 +326,5 @@ def _citations(attributes: Mapping[str, Any], raw: Any) -> tuple[Mention, ...]:
 
 def _response_id(raw: Any) -> str | None:
     """The provider's id of the reply, where the reply itself is kept."""
-    found = _REPLY_ID.search(raw) if isinstance(raw, str) else None
+    found = _REPLY_ID.search(raw) if isinstance(raw, str) and '"id"' in raw else None
     return found.group(1) if found else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from groundtrace.conventions.shapes import documents, listed, text
 from groundtrace.model import Gap, Kind, Reading, Record, Span
 from groundtrace.read import record
-from groundtrace.read.given import misfits
+from groundtrace.read.given import misfits, risk_of
 
 ATTRIBUTE = "groundtrace.record"
 
@@ -45,7 +45,6 @@ class RecordConvention:
         source, answer = _summed(held) if kind == "summary" else (held.get("context"), held.get("answer"))
         query, context = held.get("query"), _context(source)
         wrong = misfits(query, context, answer)
-        risk: Literal["normal", "high"] = "high" if held.get("risk") == "high" else "normal"
         talk = [
             (text(t.get("role")) or "user", text(t.get("text", t.get("content")))) for t in listed(held.get("history"))
         ]
@@ -60,7 +59,7 @@ class RecordConvention:
             kind=kind,
             slices=_facts(held.get("metadata")) | _facts(held.get("slices")),
             tags=_texts(held.get("tags")),
-            risk=risk,
+            risk=risk_of(held.get("risk")) or "high",  # a word nobody knows was meant to say something
         )
         return Reading("request", record=given.model_copy(update={"gaps": tuple(_told(given, held, wrong))}))
 

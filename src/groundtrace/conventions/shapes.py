@@ -1,7 +1,8 @@
-"""Shapes many vocabularies share: texts and JSON in attributes, documents, a provider's own citations.
+"""Shapes many vocabularies share: texts and JSON in attributes, documents.
 
 Everything here takes whatever a span holds and never raises: what has no known shape is None or empty. How deep it
-looks is bounded, so that a hostile nesting costs nothing. What is said in turns stands in `messages`.
+looks is bounded, so that a hostile nesting costs nothing. What is said in turns stands in `messages`, what
+a provider's reply cites in `cited`.
 """
 
 from __future__ import annotations
@@ -9,32 +10,59 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from functools import lru_cache
+from itertools import islice, zip_longest
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
 
-from groundtrace.model import Document, Mention, Said
+from groundtrace.model import Document, Said
 from groundtrace.read.masks import is_mask
 
 MANY = 10_000
 """How many items of a list are looked at."""
 
 _DEPTH = 6
+_SHARED = 300
+"""More attributes than that and what they are laid out as is not kept: hostile spans come in any shape."""
 
 # The way Python prints an object: it names a document and cuts its text.
-_PRINTED = re.compile(r"<?\w+\(\w+=|<\w+[ .]")
+_PRINTED = re.compile(r"<?\w+\(\w+=|<\w+[ .]|page_content=['\"]")
 _LABELLED = re.compile(r"\[\d{1,3}\]\s+[^\s\]}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HALVES = "the text holds halves of characters (lone surrogates; U+FFFD stands there): cut texts between characters"
 
-_TEXTS = ("page_content", "content", "text", "passage", "snippet", "body", "chunk")
-_IDS = ("id", "doc_id", "document_id", "chunk_id", "passage_id", "file_id", "id_")
+_TEXTS = ("page_content", "pageContent", "content", "text", "passage", "snippet", "body", "chunk")
+_IDS = ("id", "doc_id", "document_id", "chunk_id", "passage_id", "file_id", "id_", "node_id")
 _SCORES = ("score", "relevance_score", "similarity_score", "similarity")
 _METADATA = ("metadata", "attributes", "meta")
 _TIMES = ("timestamp", "date", "published_at", "published", "updated_at", "last_modified", "created_at")
-_LISTS = ("documents", "results", "passages", "sources", "chunks", "matches", "hits", "docs", "nodes", "items")
+_NAMED = frozenset((*_IDS[1:], *_TIMES))
+_LISTS = (
+    *("documents", "results", "passages", "sources", "chunks", "matches", "hits", "docs", "nodes", "items"),
+    *("contexts", "context", "source_nodes", "source_documents"),
+)
+_SURELY = {"documents", "contexts", "passages", "chunks", "docs", "matches", "source_documents", "source_nodes"}
 _WRAPPED = ("node", "document", "doc", "kwargs")
+_WRAPS = frozenset(_WRAPPED)
+_TAKEN = frozenset((*_TEXTS, *_IDS, *_SCORES, "type", "n", "index", "embedding", "lc"))
+_FACTS = {*_IDS, *_SCORES, *_METADATA, "page_content", "pageContent", "source", "title", "url", "filename", "distance"}
+"""What stands beside the text of a passage, and not beside that of a claim, a label or a part of a message."""
+_PARTS = ("text", "input_text", "output_text", "tool_use", "tool_result", "tool_call", "reasoning", "thinking", "image")
+CONTEXTS = (
+    *("context", "contexts", "context_str", "documents", "docs", "passages", "chunks", "text_chunks", "nodes"),
+    *("retrieved_documents", "retrieved_docs", "search_results", "source_documents", "source_nodes", "sources"),
+)
+"""What a context goes by among a function's arguments or results."""
+_ANSWERED_BESIDE = {"answer", "response", "reply", "output", "messages", "choices", "generations", "final_answer"}
+_LOOKS_UP = ("retriev", "search", "lookup", "look_up", "similarity", "knowledge_base", "vectorstore", "vector_store")
+_GETS, _GOTTEN = ("get", "fetch", "find", "load", "query"), ("context", "doc", "passage", "chunk", "knowledge", "index")
+_TALKS = ("answer", "agent", "chat", "generat", "respon", "synth", "assist", "rag_", "_rag", "pipeline", "workflow")
+_ASKS = ("query", "queries", "question", "q", "search_query", "search_term", "user_query", "query_str", "keywords")
+_PASSAGE = 40  # characters a passage has at least, where nothing but its length speaks for it
+_SPEAKERS = ("human", "ai", "system", "tool", "AIMessageChunk")
+"""What LangChain calls a message's type: a message is no document."""
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -55,7 +83,7 @@ def decode(value: Any) -> Decoded:
     >>> decode('{"a": "It was cut he').cut
     True
     """
-    if not isinstance(value, str) or (head := value[:64].lstrip())[:1] not in ("{", "[") or _LABELLED.match(head):
+    if not isinstance(value, str) or not is_json(value):
         return Decoded(value)
     try:
         return Decoded(orjson.loads(value))
@@ -69,6 +97,18 @@ def decode(value: Any) -> Decoded:
         return Decoded(value, cut=ended)
     except (ValueError, RecursionError):
         return Decoded(value)
+
+
+def is_json(value: str) -> bool:
+    """Whether a text starts as a JSON object or list does.
+
+    >>> is_json(' {"a": 1}'), is_json("[1] Plain text."), is_json("Plain.")
+    (True, False, False)
+    """
+    start = value[:1]
+    if start.isspace():
+        start = value[:64].lstrip()[:1]
+    return start == "{" or (start == "[" and _LABELLED.match(value[:64].lstrip()) is None)
 
 
 def is_masked(value: Any) -> bool:
@@ -90,7 +130,7 @@ def said(value: Any, attribute: str, remedy: str = "") -> Said | None:
         return None
     if not value.isascii() and _SURROGATE.search(value):
         return Said(value, attribute, "damaged", _HALVES)
-    return Said(value, attribute, "masked", remedy) if is_masked(value) else Said(value, attribute)
+    return Said(value, attribute, "masked", remedy) if is_mask(value) else Said(value, attribute)
 
 
 def text(value: Any) -> str | None:
@@ -115,6 +155,55 @@ def number(value: Any) -> float | None:
     return found if abs(found) < float("inf") else None
 
 
+# --- what was flattened into attributes -------------------------------------------------------------------------------
+
+
+def numbered(attributes: Mapping[str, Any], prefix: str) -> list[tuple[int, dict[str, Any]]]:
+    """Flat attributes below a prefix as nested objects, in order: `0.message.role` is (0, {"message": {"role": ...}}).
+
+    >>> numbered({"m.1.role": "ai", "m.0.role": "user", "m.0.tool.name": "find"}, "m.")
+    [(0, {'role': 'user', 'tool': {'name': 'find'}}), (1, {'role': 'ai'})]
+    """
+    return [(index, filled(tree, attributes)) for index, tree in layout(attributes, prefix)]
+
+
+def layout(attributes: Mapping[str, Any], prefix: str) -> tuple[tuple[int, dict[str, Any]], ...]:
+    """The same with each attribute's name for its value; what spans share is worked out once, and not to be changed."""
+    names = tuple(attributes)
+    return _layout(names, prefix) if len(names) <= _SHARED else _layout.__wrapped__(names, prefix)
+
+
+@lru_cache(maxsize=1024)
+def _layout(names: tuple[str, ...], prefix: str) -> tuple[tuple[int, dict[str, Any]], ...]:
+    """The same with names for values: spans of one kind have the same attributes, so it is worked out once for all."""
+    tree: dict[str, Any] = {}
+    for name in names:
+        if not name.startswith(prefix):
+            continue
+        *path, leaf = name[len(prefix) :].split(".", 12)
+        node: Any = tree
+        for step in path:
+            node = node.setdefault(step, {}) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            node.setdefault(leaf, name)
+    return tuple(in_order(tree))
+
+
+def in_order(tree: Any) -> list[tuple[int, dict[str, Any]]]:
+    """The objects of a nested list that was flattened, by their numbers."""
+    if not isinstance(tree, Mapping):
+        return []
+    return sorted(
+        ((int(k), v) for k, v in tree.items() if k.isascii() and k.isdigit() and len(k) < 9 and isinstance(v, dict)),
+        key=itemgetter(0),
+    )
+
+
+def filled(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """A laid out object with the values of its attributes."""
+    return {key: attributes[name] if type(name) is str else filled(name, attributes) for key, name in tree.items()}
+
+
 # --- documents ------------------------------------------------------------------------------------------------------
 
 
@@ -128,64 +217,89 @@ def documents(value: Any, attribute: str) -> tuple[Document, ...] | None:
     >>> documents('{"documents": []}', ""), documents("Just words.", "")
     ((), None)
     """
-    found = decode(value).value
+    items = _items(decode(value).value)
+    if items is None:
+        return None
+    read = [_document(item, attribute) for item in islice(items, MANY)]
+    kept = tuple(d for d in read if d is not None)
+    return kept if len(kept) == len(read) else None
+
+
+def _items(value: Any) -> list[Any] | tuple[Any, ...] | None:
+    """The list a value is or holds under a name that lists go by."""
     for _ in range(_DEPTH):
-        if isinstance(found, (list, tuple)):
-            read = [_document(item, attribute) for item in islice(found, MANY)]
-            kept = tuple(d for d in read if d is not None)
-            return kept if len(kept) == len(read) else None
-        if not isinstance(found, Mapping):
+        if isinstance(value, (list, tuple)):
+            return value
+        if not isinstance(value, Mapping):
             return None
-        inner = next((found[key] for key in _LISTS if isinstance(found.get(key), (list, tuple, Mapping))), None)
-        if inner is None:
-            return None
-        found = inner
+        inner = next((value[key] for key in _LISTS if isinstance(value.get(key), (list, tuple, Mapping))), None)
+        value = _columns(value) or inner
     return None
+
+
+def _columns(held: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A vector store's answer in columns, a list for each query asked at once: Chroma's ids, documents, metadatas."""
+    found = [held.get(name) for name in ("ids", "documents", "metadatas")]
+    first = [c[0] if isinstance(c, list) and len(c) == 1 and isinstance(c[0], list) else [] for c in found]
+    rows = zip_longest(*(column[:MANY] for column in first))
+    return [{"id": i, "text": t, "metadata": m} for i, t, m in rows] if first[0] and first[1] else []
 
 
 def _document(item: Any, attribute: str) -> Document | None:
     if isinstance(item, str):
         return Document(said(item, attribute)) if item.strip() and not _PRINTED.match(item) else None
+    score = number(item[1]) if isinstance(item, (list, tuple)) and len(item) == 2 else None
+    if score is not None and isinstance(item[0], Mapping):
+        item = {"score": score, **item[0]}  # LangChain's pairs of a document and its score
     if not isinstance(item, Mapping) or "role" in item:
         return None
-    for key in _WRAPPED:
-        if isinstance(item.get(key), Mapping):
-            item = {**{k: v for k, v in item.items() if k != key}, **item[key]}
+    if not _WRAPS.isdisjoint(item):
+        for key in _WRAPPED:
+            if isinstance(item.get(key), Mapping):
+                item = {**{k: v for k, v in item.items() if k != key}, **item[key]}
+    if item.get("type") in _SPEAKERS and "content" in item:
+        return None
     written = _first_text(item, _TEXTS)
     ident = _first(item, _IDS)
     if written is None and ident is None:
         return None
     metadata = metadata_of(item)
+    written = written or _first_text(metadata, _TEXTS)  # as vector stores keep it
     other_id, when = id_and_time(metadata)
     ident = ident or other_id
     when = _first(item, _TIMES) or when
-    score = next((n for key in _SCORES if (n := number(item.get(key))) is not None), None)
+    score = next((n for key in _SCORES if key in item and (n := number(item[key])) is not None), None)
     return Document(said(written, attribute), ident, score, metadata, when)
 
 
 def metadata_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is known of a document beside its text: its own metadata, else its other plain fields."""
     for key in _METADATA:
-        held = decode(item.get(key)).value
-        if isinstance(held, Mapping):
+        if key in item and isinstance(held := decode(item[key]).value, Mapping):
             return held
-    taken = {*_TEXTS, *_IDS, *_SCORES, "type", "n", "index", "embedding"}
-    return {k: v for k, v in item.items() if k not in taken and isinstance(v, (str, int, float)) and v != ""}
+    return {k: v for k, v in item.items() if k not in _TAKEN and isinstance(v, (str, int, float)) and v != ""}
 
 
 def id_and_time(metadata: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """A document's id and time where only its metadata tells them."""
+    if _NAMED.isdisjoint(metadata):
+        return None, None
     return _first(metadata, _IDS[1:]), _first(metadata, _TIMES)
 
 
 def _first(item: Mapping[str, Any], keys: Iterable[str]) -> str | None:
-    return next((t for key in keys if (t := text(item.get(key)))), None)
+    for key in keys:
+        if key in item and (told := text(item[key])):
+            return told
+    return None
 
 
 def _first_text(item: Mapping[str, Any], keys: Iterable[str]) -> str | None:
     """The first of these fields that holds a text, be it in blocks."""
     for key in keys:
-        held = item.get(key)
+        if key not in item:
+            continue
+        held = item[key]
         if isinstance(held, str) and held:
             return held
         if isinstance(held, list) and held and (joined := blocks(held)):
@@ -199,54 +313,104 @@ def blocks(parts: Iterable[Any]) -> str:
     return "\n".join(t for t in texts if isinstance(t, str))
 
 
-# --- structured citations ---------------------------------------------------------------------------------------------
+# --- a retrieval told by evidence -----------------------------------------------------------------------------------
 
 
-def mentions(value: Any, attribute: str) -> tuple[Mention, ...]:
-    """The citations in a provider's own reply: Anthropic's blocks, OpenAI's annotations; offsets in the answer.
+def looks_up(name: str) -> bool:
+    """Whether a step's name says that it looks something up, and does not answer.
 
-    >>> blocks = [{"type": "text", "text": "It did.", "citations": [{"document_index": 0, "cited_text": "It did so."}]}]
-    >>> [(m.start, m.end, m.document, m.quote) for m in mentions({"content": blocks}, "output.value")]
-    [(0, 7, 0, 'It did so.')]
+    >>> looks_up("VectorStoreRetriever"), looks_up("get_context"), looks_up("search_and_answer"), looks_up("research")
+    (True, True, False, False)
+    """
+    words = name[:200].lower().replace("-", "_").replace(" ", "_").replace("research", "")
+    if any(word in words for word in _TALKS):
+        return False
+    got = any(word in words for word in _GETS) and any(word in words for word in _GOTTEN)
+    return got or any(word in words for word in _LOOKS_UP)
+
+
+def asks(value: Any) -> bool:
+    """Whether what a function was called with is a search: a query by that name.
+
+    >>> asks({"query": "How far?", "k": 3}), asks({"text": "It is far. It is cold."})
+    (True, False)
     """
     held = decode(value).value
-    if not isinstance(held, Mapping):
-        return ()
-    spoken: Any = held.get("content")
-    if isinstance(held.get("output"), list):
-        said_last = [o for o in held["output"] if isinstance(o, Mapping) and isinstance(o.get("content"), list)]
-        spoken = said_last[-1]["content"] if said_last else None
-    if not isinstance(spoken, list):
-        return ()
-    found: list[Mention] = []
-    at = 0
-    for block in islice(spoken, MANY):
-        words = block.get("text") if isinstance(block, Mapping) else None
-        if not isinstance(words, str):
-            continue
-        found.extend(mention(cited, at, at + len(words), attribute) for cited in listed(block.get("citations")))
-        found.extend(_annotation(noted, at, attribute) for noted in listed(block.get("annotations")))
-        at += len(words)
-    return tuple(found)
+    return isinstance(held, Mapping) and any(held.get(name) for name in _ASKS)
 
 
-def mention(cited: Mapping[str, Any], start: int, end: int, attribute: str) -> Mention:
-    """One of Anthropic's citations of the block that stands from `start` to `end` in the answer."""
-    place = cited.get("document_index") if cited.get("document_index") is not None else cited.get("search_result_index")
-    where = place if isinstance(place, int) and not isinstance(place, bool) and place >= 0 else None
-    ident = None if where is not None else text(cited.get("url")) or text(cited.get("source"))
-    return Mention(
-        start, end, document=where, document_id=ident, quote=text(cited.get("cited_text")), attribute=attribute
-    )
+def retrieved(value: Any, attribute: str, *, named: bool = False, asked: bool = False) -> tuple[Document, ...] | None:
+    """The passages a step gave back, as far as their shape proves that it looked them up; None where it does not.
+
+    For vocabularies in which any function may be a retriever. `named`: its name says that it is one; then no passages
+    are (), nothing found. `asked`: it was called with a query; then texts alone are passages where they are as long.
+
+    >>> [d.id for d in retrieved([{"id": "a", "text": "The Moon."}], "output") or ()]
+    ['a']
+    >>> retrieved([{"type": "text", "text": "Hi."}], "output"), retrieved([], "output"), retrieved(["One.", "Two."], "")
+    (None, None, None)
+    """
+    held = decode(value).value
+    if isinstance(held, Mapping) and _ANSWERED_BESIDE & held.keys():
+        return None
+    items = _items(held)
+    found = documents(items, attribute) if items is not None else None
+    if not items or not found:
+        emptied = found == () and isinstance(held, Mapping) and _SURELY & held.keys()
+        return found if named or emptied else None
+    if any(isinstance(item, Mapping) and item.get("type") in _PARTS for item in islice(items, MANY)):
+        return None
+    texts = [item for item in islice(items, MANY) if isinstance(item, str)]
+    if texts:
+        long = all(len(t) >= _PASSAGE and not t.rstrip().endswith("?") for t in texts)
+        return found if _worded(texts) and (named or (asked and long)) else None
+    proven = all(isinstance(item, Mapping) and _FACTS & item.keys() for item in islice(items, MANY))
+    return found if named or ((asked or proven) and all(d.text is not None for d in found)) else None
 
 
-def _annotation(noted: Mapping[str, Any], at: int, attribute: str) -> Mention:
-    """One of OpenAI's annotations; a file citation is a place right behind the claim, a link stands where it is."""
-    ident = text(noted.get("file_id")) or text(noted.get("url")) or text(noted.get("filename"))
-    start, end = noted.get("start_index", noted.get("index")), noted.get("end_index", noted.get("index"))
-    if isinstance(start, int) and isinstance(end, int) and 0 <= start <= end:
-        return Mention(at + start, at + end, document_id=ident, attribute=attribute)
-    return Mention(document_id=ident, attribute=attribute)
+def given_back(value: Any, attribute: str) -> tuple[tuple[Document, ...] | None, str | None]:
+    """What a retriever gave back: its documents, or the text it gave instead; neither where its shape is not known.
+
+    >>> given_back({"page_content": "The Moon.", "metadata": {}}, "output")[0][0].text.value
+    'The Moon.'
+    >>> given_back([{"type": "text", "text": "The Moon."}], "output"), given_back(["a.pdf"], "output")
+    ((None, 'The Moon.'), (None, None))
+    """
+    held = decode(value).value
+    if isinstance(held, str):
+        return None, held
+    found = retrieved(held, attribute, named=True)
+    if found is None and isinstance(held, Mapping):
+        found = handed(held, attribute)[1] or retrieved([held], attribute)
+    parts = listed(held)
+    if found is None and parts and len(parts) == len(held) and all(part.get("type") in _PARTS for part in parts):
+        return None, blocks(held) or None
+    return found, None
+
+
+def _worded(items: Iterable[Any]) -> bool:
+    """Whether those of these that are texts are more than names, ids or addresses."""
+    texts = (item.strip() for item in islice(items, MANY) if isinstance(item, str))
+    return all(" " in t or "\n" in t or not t.isascii() for t in texts)
+
+
+def handed(held: Any, attribute: str) -> tuple[dict[str, Said], tuple[Document, ...] | None]:
+    """What a function or template was given by name: the texts, and the passages handed over among them as a list.
+
+    Nothing where none of the names is a context's: then it is not a prompt that is filled.
+
+    >>> handed({"question": "How far?", "docs": ["The Moon is far."]}, "input")[0]["question"].value
+    'How far?'
+    >>> handed({"question": "How far?"}, "input")
+    ({}, None)
+    """
+    if not isinstance(held, Mapping) or not any(name in held for name in CONTEXTS):
+        return {}, None
+    named = {str(k): s for k, v in islice(held.items(), MANY) if (s := said(v, attribute)) is not None}
+    lists = (held[name] for name in CONTEXTS if isinstance(held.get(name), (list, tuple)) and _worded(held[name]))
+    texts = (tuple(d for d in documents(value, attribute) or () if d.text is not None) for value in lists)
+    found = next((t for t in texts if t), None)
+    return (named, found) if found or any(name in named for name in CONTEXTS) else ({}, None)
 
 
 def listed(value: Any) -> list[Mapping[str, Any]]:

@@ -21,18 +21,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from groundtrace.errors import InvalidVerdict, PlanError
-from groundtrace.evaluate.reply import extras, fit, parse
+from groundtrace.evaluate.reply import bounded, extras, fit, parse
 from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, card_id
-from groundtrace.review import outranks
+from groundtrace.review import broke, outranks, subject_of
 
 __all__ = ["evaluate", "parse"]
 
 if TYPE_CHECKING:
     from groundtrace.model import Reply
     from groundtrace.ports import Judge, Memory, Rubric
-
-_TRANSIENT = ("judge_failed", "judge_silent")
-"""Reasons that say nothing about the record: such a card is worth asking again."""
 
 _DRAIN = 256
 """Finished cards held back at most while the judge is looking for its next case."""
@@ -50,6 +47,7 @@ def evaluate(
     stopping: Callable[[], bool] | None = None,
     deeper: Judge | None = None,
     wanted: Callable[[Rubric], bool] | None = None,
+    sent: Callable[[Record, str], bool] | None = None,
 ) -> Iterator[Scorecard]:
     """Score records: one card for each record and rubric, in the order they finish.
 
@@ -59,8 +57,9 @@ def evaluate(
     asked of a judge once, and a card whose word weighs more than this judge's is given as it is. `finished` is told of
     every record whose last card was taken. Once `stopping` says so nothing more is asked: what is in flight finishes,
     and a card that lacks an answer is not given. A card that the `deeper` judge gave for the same record stands, and
-    only what outranks that one. `wanted` says under which rubrics the record pulled last is looked at. PlanError where
-    something other than records, rubrics and a judge is given.
+    only what outranks that one. `wanted` says under which rubrics the record pulled last is looked at. `sent` is asked
+    before a record is sent on to a rubric, and says whether it may be; else it may where that is none of `rubrics`.
+    PlanError where something other than records, rubrics and a judge is given.
     """
     _check(records, rubrics, judge)
     hearing = _Hearing(
@@ -73,6 +72,7 @@ def evaluate(
         stopping=stopping or never,
         deeper=deeper,
         wanted=wanted,
+        sent=sent,
     )
     return _evaluated(hearing, finished or _nobody)
 
@@ -172,6 +172,7 @@ class _Hearing:
         stopping: Callable[[], bool],
         deeper: Judge | None,
         wanted: Callable[[Rubric], bool] | None,
+        sent: Callable[[Record, str], bool] | None,
     ) -> None:
         self._records = iter(records)
         self._rubrics = rubrics
@@ -182,6 +183,8 @@ class _Hearing:
         self._stopping = stopping
         self._deeper = deeper
         self._wanted = wanted or _always
+        named = {rubric.name for rubric in rubrics}
+        self._sent = sent or (lambda _, name: name not in named)
         self._stopped = False
         self._open: dict[tuple[str, str], _Open] = {}
         self._referred: deque[tuple[_Under, Rubric]] = deque()
@@ -256,13 +259,12 @@ class _Hearing:
 
         Whatever it was made from, one that weighs more than this judge's word needs no question.
         """
-        known = self._memory.card(ident) if self._memory else None
+        known = self._memory.card(ident, subject_of(basis)) if self._memory else None
         if known is None:
             return None
         if outranks(known, (self._deeper or self.judge).kind, basis):
             return known.model_copy(update={"attempts": _as_known(known.attempts)})
-        failed = known.reason in _TRANSIENT or any(f.reason in _TRANSIENT for f in known.findings)
-        if failed or not known.rests_on(basis, deeper):
+        if broke(known) or not known.rests_on(basis, deeper):
             return None
         return known.model_copy(update={"attempts": _as_known(known.attempts), "batch_id": self._batch_id})
 
@@ -351,7 +353,7 @@ class _Hearing:
                 slot=case.slot,
                 attempt=1 if case.remark is None else 2,
                 judge=reply.judge,
-                text=_whole(reply.text),
+                text=_whole(bounded(reply.text)),
                 faults=faults,
                 cached=reply.cached,
                 notes=notes,
@@ -391,12 +393,11 @@ class _Hearing:
 
     def _refer(self, under: _Under, card: Scorecard) -> tuple[Review, ...]:
         """Put the record to the rubrics its card asks for, or to a person where they ran already or aren't there."""
-        ran = {rubric.name for rubric in self._rubrics}
         reviews = []
         for name in card.refer:
             if name in under.referred:
                 continue
-            if name not in ran and name in self._referrals:
+            if name in self._referrals and self._sent(under.record, name):
                 under.referred.add(name)
                 under.waiting.add(name)
                 self._referred.append((under, self._referrals[name]))

@@ -15,6 +15,9 @@ from groundtrace.errors import InvalidVerdict
 _LONGEST_REPLY = 1_000_000
 """Characters of a reply that are read at all."""
 
+_KEPT_REPLY = 20_000
+"""Characters that are kept of a reply too long to be read."""
+
 _SHOWN = 120
 """Characters of a wrong value that are shown to the judge."""
 
@@ -49,6 +52,13 @@ def parse(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         raise InvalidVerdict(["reply is a JSON array, one object is wanted @ $"])
     around = (text[:start] + text[end:]).strip()
     return told, ("text around the JSON object ignored",) if around else ()
+
+
+def bounded(text: str) -> str:
+    """A reply as a card keeps it: of one too long to be read the beginning, and how long it was."""
+    if len(text) <= _LONGEST_REPLY:
+        return text
+    return f"{text[:_KEPT_REPLY]}\n[the first {_KEPT_REPLY:,} of {len(text):,} characters]"
 
 
 _OBJECT = re.compile(r"\{\s*[\"}]")

@@ -3,8 +3,8 @@
 `quotes` finds quotes, `facts` compares what texts hold, `rationale` looks for facts that stand nowhere. All pure.
 """
 
-from groundtrace.evidence.facts import carries, paraphrases
+from groundtrace.evidence.facts import carries, paraphrases, tells_the_same
 from groundtrace.evidence.quotes import locate
 from groundtrace.evidence.rationale import Rationale, check_rationale
 
-__all__ = ["Rationale", "carries", "check_rationale", "locate", "paraphrases"]
+__all__ = ["Rationale", "carries", "check_rationale", "locate", "paraphrases", "tells_the_same"]

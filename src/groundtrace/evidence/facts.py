@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from groundtrace.lexical import content_words, dates, names, numbers
+from groundtrace.lexical import content_words, dates, minus_before, names, numbers, unsure_dates
 from groundtrace.lexical.words import frequencies
 from groundtrace.text import fold, sentences
+
+if TYPE_CHECKING:
+    from groundtrace.model import Evidence
 
 _WORD = re.compile(r"\w+")
 _CAPITALISED = re.compile(r"[^\W\d_](?:[\w.'’&]*\w)?")
@@ -34,6 +38,11 @@ class Facts:
     def dates(self) -> frozenset[str]:
         """The dates in ISO form, as far as they are given."""
         return frozenset[str]().union(*(dates(text) for text in self.texts))
+
+    @cached_property
+    def unsure_dates(self) -> frozenset[str]:
+        """The dates in digits whose day and month could change places, as they are written."""
+        return frozenset[str]().union(*(unsure_dates(text) for text in self.texts))
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -151,11 +160,32 @@ def carries(claim: str, span: str) -> bool:
     return bool(words) and sum(word in held.stems for word in words) >= _OWN_WORDS * len(words)
 
 
+def tells_the_same(quote: str, text: str, evidence: Evidence) -> bool:
+    """Whether a quote that was found keeps the facts of the stretch where it was found.
+
+    A stretch that is nearly the quote must hold all its numbers, dates and names; none may begin behind a minus that
+    the quote lacks.
+
+    >>> from groundtrace.evidence import locate
+    >>> text = "The result of the year was -5 million, after tax."
+    >>> [tells_the_same(quote, text, locate(quote, {None: text})) for quote in ("-5 million", "5 million")]
+    [True, False]
+    """
+    start = evidence.start or 0
+    cut = minus_before(text, start)
+    if evidence.match != "fuzzy" and not cut:
+        return True
+    span = text[start - cut : evidence.end]
+    kinds = (numbers,) if evidence.match != "fuzzy" else (numbers, dates, unsure_dates, names)
+    return all(told(quote) <= told(span) for told in kinds)
+
+
 def _holds_facts(held: Facts, text: str) -> bool:
     spoken = dates(text)
     in_dates = {part for date in spoken for part in components(date)}
     return (
         all(held.date(date) for date in spoken)
+        and unsure_dates(text) <= held.unsure_dates
         and all(number in held.numbers for number in numbers(text) - in_dates)
         and not any(held.strange_words(name) for name in _names(text))
     )

@@ -22,12 +22,13 @@ _SHINGLE, _SHINGLES, _PROBES = 8, 16, 16
 _LONGEST_NEARLY, _MOST_PARTS_NEARLY = 4000, 12  # beyond, "nearly" would cost the square of what a judge wrote
 
 
-def locate(quote: str, texts: Mapping[str | None, str], *, fuzzy: float = 90.0) -> Evidence:
+def locate(quote: str, texts: Mapping[str | None, str], *, fuzzy: float | None = 90.0) -> Evidence:
     """Where a quote stands: in which text (None is the answer itself), from where to where, and how nearly.
 
     Tried in turn over all texts: exact; normalised (case, white space, quotation marks, dashes, outer punctuation;
-    or cut by ellipses, all parts in order); fuzzy, the text most like it, at `fuzzy` of 100 or more. Offsets are
-    code points of the text as it was given. A quote without a letter or digit stands nowhere.
+    or cut by ellipses, all parts in order); fuzzy, the text most like it, at `fuzzy` of 100 or more,
+    not tried where that is None. Offsets are code points of the text as it was given. A quote without a letter or
+    digit stands nowhere.
 
     >>> texts = {"a": "Revenue was $4.2 billion, up 12% year-over-year.", None: "It rose 12%."}
     >>> found = locate("“revenue was … up 12%”", texts)
@@ -53,7 +54,11 @@ def locate(quote: str, texts: Mapping[str | None, str], *, fuzzy: float = 90.0) 
             if place is not None:
                 start, end = form.span(*place)
                 return Evidence(quote=quote, passage_id=name, start=start, end=end, match="normalised")
-    likes = [(near, name) for name, form in folded.items() if (near := _nearest(whole, parts, form.text, fuzzy))]
+    likes = [
+        (near, name)
+        for name, form in folded.items()
+        if fuzzy is not None and (near := _nearest(whole, parts, form.text, fuzzy))
+    ]
     if not likes:
         return Evidence(quote=quote)
     (_, first, last), name = max(likes, key=lambda like: like[0][0])

@@ -180,6 +180,11 @@ class _Given(Facts):
     """What a judge was given, with the forms a fact may take on its way into a rationale."""
 
     @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The numbers without their signs: "a loss of 5 million" may be said of "-5 million"."""
+        return frozenset(number.removeprefix("-") for number in super().numbers)
+
+    @cached_property
     def years(self) -> frozenset[str]:
         """Years written short: "1914-18" and "'69" name them too."""
         found = {number for number in self.numbers if len(number) == 4 and number.isdigit()}
@@ -254,7 +259,8 @@ def _strangers(text: str, held: _Given) -> Iterator[tuple[str, bool]]:
             in_a_quarter = date.count("-") == 1 and held.quarters
             yield line, not in_a_quarter and not all(part in held.numbers for part in components(date))
     in_dates = {part for date in spoken for part in components(date)}
-    for number, written in dict(read_numbers(surface(plain).lower())).items():
+    for signed, written in dict(read_numbers(surface(plain).lower())).items():
+        number = signed.removeprefix("-")
         if number not in in_dates and sum(c.isdigit() for c in number) > 1 and not held.number(number):
             yield f"the number {written!r} stands in nothing you were given", not held.roundabout(number)
     yield from _strange_names(text, held)

@@ -6,7 +6,16 @@ Deterministic, pure and linear in the text. `words` reads one text; `cover` hold
 
 from groundtrace.lexical.clashes import SAME_WORDS, Clash, clash
 from groundtrace.lexical.cover import COVERING, WEIGHTS, Comparison, Passages, Tokens, clauses, compare, is_english
-from groundtrace.lexical.words import content_words, dates, derivable, names, numbers, overlap
+from groundtrace.lexical.words import (
+    content_words,
+    dates,
+    derivable,
+    minus_before,
+    names,
+    numbers,
+    overlap,
+    unsure_dates,
+)
 
 __all__ = [
     "COVERING",
@@ -23,7 +32,9 @@ __all__ = [
     "dates",
     "derivable",
     "is_english",
+    "minus_before",
     "names",
     "numbers",
     "overlap",
+    "unsure_dates",
 ]

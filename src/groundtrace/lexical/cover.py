@@ -22,6 +22,8 @@ from typing import NamedTuple
 from groundtrace.lexical.words import (
     NAME_LINKS,
     STOP_WORDS,
+    dates,
+    digit_dates,
     read_names,
     read_numbers,
     stem,
@@ -51,6 +53,7 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _JOINT = r"(?:and|but|or|which|who|while|that|because|when|where)\s"
+_NUMBERS_OF_DATE = re.compile(r"(?!0+\d)\d+")
 _CLAUSE_END = re.compile(rf"(?:[,;:]|\s-)\s(?:{_JOINT})?|\s{_JOINT}", re.IGNORECASE)
 _SPEAKER = frozenset(word_list("speaker"))
 _NEGATIONS = frozenset(word_list("negations"))
@@ -101,6 +104,16 @@ class Tokens:
     def numbers(self) -> dict[str, str]:
         """The numbers and how each is written."""
         return dict(read_numbers(surface(self.text).lower()))
+
+    @cached_property
+    def dates(self) -> frozenset[str]:
+        """What its dates are compared by; of one in digits whose day and month are unsure, how it is written."""
+        return dates(self.text) | frozenset(self.digit_dates)
+
+    @cached_property
+    def digit_dates(self) -> dict[str, str]:
+        """The dates written in digits alone, and how each is written."""
+        return {date: written for date, written, _ in digit_dates(self.text)}
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
@@ -222,8 +235,7 @@ def compare(claim: str, passages: Passages) -> Comparison:
     lead_in = _LEAD_IN.match(claim)
     told = passages.tokenise(claim[lead_in.end() :] if lead_in and lead_in.end() < len(claim) else claim)
     parts = passages.parts
-    absent = [written for number, written in told.numbers.items() if not any(number in p.numbers for p in parts)]
-    lacking = len(absent) / len(told.numbers) if told.numbers else 0.0
+    absent, lacking = _absent(told, parts)
     if not told.english or (parts and not any(part.english for part in parts)):
         wanted = dict.fromkeys(sorted(set().union(*told.characters)), 1)
         cover, _, chosen = _cover(wanted, [part.characters for part in parts])
@@ -256,6 +268,19 @@ def compare(claim: str, passages: Passages) -> Comparison:
         antonym_clash=_antonym_clash(told, best, parts) if best else None,
         personal=personal,
     )
+
+
+def _absent(told: Tokens, parts: Sequence[Tokens]) -> tuple[list[str], float]:
+    """The numbers that stand in no passage, a date in digits being one of them, and their share of all.
+
+    "2021-04-03" stands where "3 April 2021" does; "03/04/2021", which may be two days, where it is written so.
+    """
+    parted = {part for date in told.digit_dates for part in _NUMBERS_OF_DATE.findall(date)}
+    held = {date for date in told.digit_dates if any(date in part.dates for part in parts)}
+    numbers = {number: written for number, written in told.numbers.items() if number not in parted}
+    absent = [written for date, written in told.digit_dates.items() if date not in held]
+    absent += [written for number, written in numbers.items() if not any(number in part.numbers for part in parts)]
+    return absent, len(absent) / (len(told.digit_dates) + len(numbers)) if absent else 0.0
 
 
 def _composite(**found: float) -> float:

@@ -51,7 +51,10 @@ _NUMBER = re.compile(
 )
 # What gives away a number of several words, for a quick look.
 _SEVERAL = ("illion", "housand", "undred", "ozen", "wenty", "hirty", "orty", "ifty", "ixty", "venty", "ighty", "inety")
+_CURRENCIES = frozenset("$£€¥")
 _MONEY = re.compile(r"[$£€¥]\s?$")
+# A minus stands right before its number; behind a word, a digit or a bracket it joins, parts or opens a range.
+_MINUS = re.compile(r"(?<![\w.,)\]%°+/±-])(?<![\d%]\s|\d[$£€¥])-[$£€¥]?$")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?")
 # "One" is often a pronoun ("one of them", "no one") and "first" an adverb ("first seen"): those count nothing.
 _PRONOUN_BEFORE = re.compile(r"\b(?:no|this|that|the|any|some|each|every|another|which)\s$")
@@ -74,6 +77,8 @@ _DATE = re.compile(
     rf"(?:,?[\s-]?(?:of\s)?(?P<year>\d{{4}})(?!\w))?)"
 )
 
+_DIGIT_DATE = re.compile(r"\d[-/.]\d{1,2}[-/.]\d")
+
 # Runs without a break are cut at a length no word has, so that nothing remembered by word grows without bound.
 _TOKEN = re.compile(
     r"[^\W\d_](?!\.[^\W\d_]\.)[^\W_]{0,60}(?:'[^\W\d_]{1,30}){0,3}|(?:[^\W\d_]\.){2,30}"
@@ -85,7 +90,8 @@ _SURFACE = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"),
         **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"),
+        **dict.fromkeys("\u2014\u2015", "- "),  # between sentences, so that no number behind it is below zero
         **dict.fromkeys("\u00ad\u200b\u200c\u200d\ufeff\u00b9\u00b2\u00b3\u2070\u2074\u2075\u2076\u2077\u2078\u2079"),
         "½": ".5",
         "¼": ".25",
@@ -120,7 +126,7 @@ def _in_digits(text: str) -> str:
     at = 0
     # A few capitals change their length when lowered; then the numbers stay as they are written.
     for match in _NUMBER.finditer(low) if len(low) == len(text) else ():
-        values = [value for value, _ in _values(match)]
+        values = [value.removeprefix("-") for value, _ in _values(match)]
         parts += [text[at : match.start()], " ".join(values) or match.group()]
         at = match.end()
     return "".join([*parts, text[at:]])
@@ -135,7 +141,7 @@ def stem(word: str) -> str:
     if not word[-1].isalnum() and len(word) == 1:
         return ""
     if not word[0].isalpha():
-        return next(iter(numbers(word)), word)
+        return next((number for number, _ in read_numbers(word)), word)
     return str(EnglishStemmer().stemWord(word.replace(".", "").removesuffix("'s")))
 
 
@@ -185,14 +191,29 @@ def overlap(claim: str, text: str) -> float:
 
 
 def numbers(text: str) -> frozenset[str]:
-    """The numbers a text names, each in one spelling, whatever sign, unit or ordinal ending it wears.
+    """The numbers a text names, each in one spelling, whatever currency, unit or ordinal ending it wears.
 
-    "One" as a pronoun ("one of them") is no number. An ambiguous "1,2" is two numbers.
+    "One" as a pronoun ("one of them") is no number. An ambiguous "1,2" is two numbers. A minus right before a number
+    belongs to it, unless it stands behind a word or another number, as in a range, a date or a name.
 
     >>> sorted(numbers("$4.2 billion, 1,000 or one thousand, 21.50%, the 21st of 1969, five"))
     ['1000', '1969', '21', '21.5', '4200000000', '5']
+    >>> sorted(numbers("-5 million, \u22122.5 degrees, pages 1-3, Apollo-11"))
+    ['-2.5', '-5000000', '1', '11', '3']
     """
     return frozenset(number for number, _ in read_numbers(surface(text).lower()))
+
+
+def minus_before(text: str, start: int) -> int:
+    """How many characters before `start` are the minus of a number that begins there; 0 where none is cut off.
+
+    >>> minus_before("a profit of -5 million", 13), minus_before("of -$5", 5), minus_before("pages 1-3", 8)
+    (1, 2, 0)
+    """
+    if not (text[start : start + 1].isdigit() or text[start : start + 1] in _CURRENCIES):
+        return 0
+    minus = _MINUS.search(surface(text[max(0, start - 5) : start]))
+    return len(minus.group()) if minus else 0
 
 
 def read_numbers(text: str) -> Iterator[tuple[str, str]]:
@@ -211,8 +232,12 @@ def _values(match: re.Match[str]) -> Iterator[tuple[str, str]]:
     scale = _SCALES.get(match["scale"] or "") or tails.get(match["tail"] or "", 1)
     digits = match["digits"]
     parts = [digits.replace(",", "")] if _THOUSANDS.fullmatch(digits) else digits.split(",")
+    below = _MINUS.search(text, max(0, start - 2), start)
+    if below:
+        parts[0] = f"-{parts[0]}"
     yield from ((_canonical(part), part) for part in parts[:-1])
-    yield _canonical(parts[-1], scale), match.group() if len(parts) == 1 else parts[-1]
+    written = text[below.start() if below else start : end]
+    yield _canonical(parts[-1], scale), written if len(parts) == 1 else parts[-1]
 
 
 def _idle(word: str, text: str, start: int, end: int) -> bool:
@@ -226,13 +251,14 @@ def _idle(word: str, text: str, start: int, end: int) -> bool:
 def _canonical(digits: str, scale: int = 1) -> str:
     """A number in digits without leading or trailing zeros; a version like 1.2.3 stays as it is.
 
-    >>> _canonical("007"), _canonical("21.50"), _canonical("4.2", 1000), _canonical("1.2.3")
-    ('7', '21.5', '4200', '1.2.3')
+    >>> _canonical("007"), _canonical("21.50"), _canonical("4.2", 1000), _canonical("1.2.3"), _canonical("-0.0")
+    ('7', '21.5', '4200', '1.2.3', '0')
     """
     if digits.count(".") > 1 or len(digits) > 40:
-        return digits
-    text = f"{Decimal(digits) * scale:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+        return digits.removeprefix("-")
+    text = f"{abs(Decimal(digits)) * scale:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"-{text}" if digits.startswith("-") and text != "0" else text
 
 
 def _spelled(words: list[str]) -> Iterator[int]:
@@ -305,7 +331,7 @@ def derivable(number: str, given: Iterable[str]) -> bool:
 def dates(text: str) -> frozenset[str]:
     """The dates a text names, in ISO form; what a date leaves out is left out ("1969-07", "--07-20").
 
-    A date in digits alone whose day and month could change places is not read.
+    A date in digits alone whose day and month could change places is not read; see `unsure_dates`.
 
     >>> sorted(dates("From 16 July 1969 to July 20-21, 1969, 1970-01-05, in May 1971 and on the 3rd of June"))
     ['--06-03', '1969-07-16', '1969-07-20', '1969-07-21', '1970-01-05', '1971-05']
@@ -313,22 +339,47 @@ def dates(text: str) -> frozenset[str]:
     return frozenset(_dates(" ".join(surface(text).split())))
 
 
+def unsure_dates(text: str) -> frozenset[str]:
+    """The dates in digits alone whose day and month could change places, as they are written but for leading zeros.
+
+    >>> sorted(unsure_dates("On 03/04/2021, 4.3.2021, 05/05/2021 and 31/12/2021"))
+    ['3/4/2021', '4.3.2021']
+    """
+    return frozenset(date for date, _, sure in digit_dates(text) if not sure)
+
+
+def digit_dates(text: str) -> Iterator[tuple[str, str, bool]]:
+    """Each date in digits alone: what it is compared by, as it is written, whether its day and month are sure."""
+    plain = " ".join(surface(text).split())
+    for match in _DATE.finditer(plain) if _DIGIT_DATE.search(plain) else ():
+        if match["y"] or match["a"]:
+            sure = next(_spoken(match), None)
+            parts = (str(int(match[part])) for part in "abc") if match["a"] else ()
+            if sure or (parts and max(int(match["a"]), int(match["b"])) <= 12):
+                yield sure or (match["sep2"] or "").join(parts), match.group(), sure is not None
+
+
 def _dates(text: str) -> Iterator[str]:
     for match in _DATE.finditer(text):
-        if match["y"]:
-            spans = [(match["y"], int(match["m"]), match["d"])]
-        elif match["a"]:
-            a, b = int(match["a"]), int(match["b"])
-            if a <= 12 and b <= 12 and a != b:
-                continue
-            spans = [(match["c"], min(a, b) if max(a, b) > 12 else a, str(max(a, b)))]
-        else:
-            month = next(place for place, name in enumerate(_MONTHS, 1) if name[:3] == match["month"][:3].lower())
-            days = [match[key] for key in ("day", "to", "day2", "to2") if match[key]]
-            spans = [(match["year"] or "", month, day.rstrip("stndrh")) for day in days or [""]]
-        for year, month, day in spans:
-            if month <= 12 and (int(day) <= 31 if day else year):
-                yield f"{year or '-'}-{month:02d}" + (f"-{int(day):02d}" if day else "")
+        yield from _spoken(match)
+
+
+def _spoken(match: re.Match[str]) -> Iterator[str]:
+    """The dates of one match in ISO form; none where day and month could change places, or there is no such day."""
+    if match["y"]:
+        spans = [(match["y"], int(match["m"]), match["d"])]
+    elif match["a"]:
+        a, b = int(match["a"]), int(match["b"])
+        if a <= 12 and b <= 12 and a != b:
+            return
+        spans = [(match["c"], min(a, b) if max(a, b) > 12 else a, str(max(a, b)))]
+    else:
+        month = next(place for place, name in enumerate(_MONTHS, 1) if name[:3] == match["month"][:3].lower())
+        days = [match[key] for key in ("day", "to", "day2", "to2") if match[key]]
+        spans = [(match["year"] or "", month, day.rstrip("stndrh")) for day in days or [""]]
+    for year, month, day in spans:
+        if month <= 12 and (int(day) <= 31 if day else year):
+            yield f"{year or '-'}-{month:02d}" + (f"-{int(day):02d}" if day else "")
 
 
 def names(text: str) -> frozenset[str]:

@@ -32,7 +32,7 @@ from groundtrace.cascade import BAND, check_band
 from groundtrace.conventions.paths import declare, settle
 from groundtrace.errors import PlanError, joined
 from groundtrace.model import Risk, Value, Window
-from groundtrace.plan.places import as_spec, is_ours
+from groundtrace.plan.places import as_spec, is_ours, refuse_bare
 from groundtrace.plan.words import LACKING, LOGIN, as_toml, pairs, plan_errors, refusals, refuse_secrets
 from groundtrace.plugins import Kind, installed, load, name_of
 from groundtrace.ports import Convention
@@ -122,6 +122,14 @@ class Risks(Value):
     slices: dict[str, Risk] = Field(default_factory=dict)
     predicate: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, data: Any) -> Any:
+        for key in data if isinstance(data, dict) else ():
+            if key not in cls.model_fields:
+                raise PlanError("risk", key, "is no key of it", valid=cls.model_fields)
+        return data
+
 
 Risking = Annotated[
     Annotated[Risk, Tag("=risk")] | Annotated[Risks, Tag("=table")],
@@ -146,7 +154,9 @@ class Plan(Value):
     """Everything a run needs to know; frozen, JSON and TOML both ways.
 
     `sources` are specs or paths, each read once; no `sinks` means home, where the traces came from; `conventions` are
-    specs and mappings, and no spec among them means all that are installed; no `sample` means the source's own share
+    specs and mappings, and no spec among them means all that are installed; `kind` says what requests are read as
+    ("auto": a summary where the prompt asks for one), `passages` ("module:function" of an id and its metadata) gives
+    texts that traces do not hold; no `sample` means the source's own share
     (files: all); it is a share or a table, see `groundtrace.sampling.Sampling`. With a `cascade`, `judge` comes first
     and the cascade's judge gets what it doubts. `risk` may be a table of `Risks`. `scores` "headline" sends each
     rubric's own score alone. `store` is what outlives the run: a path, a PostgreSQL URL, "default" for the platform's
@@ -166,6 +176,8 @@ class Plan(Value):
     rubrics: Specs = Field(_RUBRICS, min_length=1)
     judge: _Spec = "offline"
     conventions: Vocabularies = ()
+    kind: Literal["auto", "answer", "summary"] = "auto"
+    passages: str | None = None
     sample: Sample | None = None
     cascade: Cascade | None = None
     risk: Risking = "normal"
@@ -299,6 +311,15 @@ class Plan(Value):
         named = [as_spec(spec, names) if isinstance(spec, str) else spec for spec in given or specs]
         return tuple(spec for at, spec in enumerate(named) if spec not in named[:at])
 
+    @field_validator("sinks")
+    @classmethod
+    def _whole(cls, specs: tuple[_Spec, ...]) -> tuple[_Spec, ...]:
+        names = [plugin.name for plugin in installed("sink")]
+        for spec in specs:
+            if isinstance(spec, str):
+                refuse_bare(spec, names)
+        return specs
+
     @field_validator("rubrics", "conventions")
     @classmethod
     def _distinct(cls, specs: tuple[_Spec, ...], info: Any) -> tuple[_Spec, ...]:
@@ -337,14 +358,24 @@ def _is_mapping(spec: _Spec) -> bool:
 def _filed(path: str | Path | None) -> tuple[str, dict[str, Any]]:
     """The plan file and what it says: the one named, or the current folder's own, or nothing."""
     if path is not None:
-        return str(path), _read_toml(Path(path))
+        return str(path), _own(Path(path))
     if Path("groundtrace.toml").is_file():
-        return "groundtrace.toml", _read_toml(Path("groundtrace.toml"))
+        return "groundtrace.toml", _own(Path("groundtrace.toml"))
     if Path("pyproject.toml").is_file():
         tools = _read_toml(Path("pyproject.toml")).get("tool")
         own = tools.get("groundtrace") if isinstance(tools, dict) else None
         return "pyproject.toml", own if isinstance(own, dict) else {}
     return "", {}
+
+
+def _own(path: Path) -> dict[str, Any]:
+    """A file that is a plan from its first line on; a heading as in pyproject.toml is none of its keys."""
+    told = _read_toml(path)
+    for heading, table in (("groundtrace", told), ("tool.groundtrace", told.get("tool"))):
+        if isinstance(table, dict) and isinstance(table.get("groundtrace"), dict):
+            hint = f"the whole file is the plan: drop the [{heading}] header"
+            raise PlanError("plan", str(path), f"has a header [{heading}]", hint=hint)
+    return told
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -8,14 +8,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from groundtrace.adapters.lines import find as place
-from groundtrace.adapters.lines import is_own, obstacle
+from groundtrace.adapters.files import find as place
+from groundtrace.adapters.files import is_own
+from groundtrace.adapters.lines import obstacle
 from groundtrace.errors import PlanError
 from groundtrace.plugins import find, installed, name_of
+
+_LINES = (".jsonl", ".ndjson", ".json")
 
 
 def as_spec(spec: str, names: list[str]) -> str:
     """A source as a spec: one that names its source stays, a path is looked into to see who reads it."""
+    if not spec.strip():
+        raise PlanError("source", spec, "names nothing", hint=f"write a path, or NAME:WHERE (NAME: {', '.join(names)})")
     name = name_of("source", spec)
     if name in names and spec.strip() != name:
         return spec
@@ -32,6 +37,28 @@ def as_spec(spec: str, names: list[str]) -> str:
     beside = _beside(Path(spec))
     hint = f"did you mean {beside!r}?" if beside else f"a path that exists, or NAME:WHERE (NAME: {', '.join(names)})"
     raise PlanError("source", spec, "does not exist here", hint=hint)
+
+
+def refuse_bare(spec: str, names: list[str]) -> None:
+    """Refuse the path of a file or a folder where a sink is wanted: PlanError that says how it is written."""
+    if name_of("sink", spec) in names or "://" in spec:
+        return
+    if Path(spec).suffix in _LINES:
+        hint = f"write --to jsonl:{spec}"
+    elif spec.endswith(("/", "\\")) or _is_folder(spec):
+        hint = f"write --to otel:{spec}"
+    elif {"/", "\\", "."} & {*name_of("sink", spec)}:
+        hint = "write --to jsonl:FILE, or --to otel:FOLDER"
+    else:
+        return
+    raise PlanError("sink", spec, "does not say as what scores are written", hint=hint)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError:  # a name too long to be one
+        return False
 
 
 def _sniffed(spec: str, paths: list[Path]) -> str:
@@ -59,9 +86,9 @@ def _sniffed(spec: str, paths: list[Path]) -> str:
 
 def _refuse_closed(spec: str, paths: list[Path]) -> None:
     """Say of files that nobody can read, or that hold nothing, that it is so."""
-    files = [file for path in paths for file in place(str(path)).files()]
+    files = [file for path in paths for file in place(str(path), binary=True).files()]
     if not files:
-        hint = "*.jsonl and *.json are read, also as .gz or .zst"
+        hint = "*.jsonl and *.json are read, protobuf as *.pb, each also as .gz or .zst"
         raise PlanError("source", spec, "holds no files of traces or records", hint=hint)
     closed = [(file, problem) for file in files if (problem := obstacle(file))]
     if len(closed) == len(files):

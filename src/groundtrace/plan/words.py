@@ -58,7 +58,7 @@ def refusals(key: str, value: object, valid: Iterable[str]) -> Iterator[PlanErro
         return
     try:
         for spec in listed(value) if key in ("sources", "sinks", "rubrics", "judge", "store", "cascade") else ():
-            refuse_secrets(spec)
+            refuse_secrets(spec, key)
     except PlanError as error:
         error.of = key
         yield error
@@ -78,13 +78,15 @@ def _plan_error(fault: ErrorDetails) -> PlanError:
     return PlanError(".".join(steps) or "plan", fault["input"], f"does not fit: {either}")
 
 
-def refuse_secrets(spec: object) -> None:
+def refuse_secrets(spec: object, key: str = "") -> None:
     """A plan is written to files and reports; a password in it would be too. The refusal does not repeat it."""
     name = next((name for name, value in _said(spec) if value not in (None, "") and _SECRET.search(unquote(name))), "")
     if name or LOGIN.search(spec if isinstance(spec, str) else json.dumps(spec, default=str)):
         use = spec.get("use") if isinstance(spec, Mapping) else spec
         plugin = _ENVIRONMENTS.get(re.split("[:,]", use, maxsplit=1)[0].strip()) if isinstance(use, str) else None
         hint = "set it in the environment instead" + (f": {plugin}" if plugin else ", under the name its SDK reads")
+        if key == "store":
+            hint = "leave it out of the address and set PGPASSWORD, or write it to ~/.pgpass"
         raise PlanError(name or "address", "(not shown)", "is a secret and does not belong in a plan", hint=hint)
 
 

@@ -9,96 +9,100 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from groundtrace.citations import cite
 from groundtrace.model import Citation, Gap, Mention, Reading, Record, Ref, Span, Target, Trace
 from groundtrace.ports import Convention
-from groundtrace.read.context import Context, find_context, holds_passages
+from groundtrace.read.context import Context, as_one, find_context, holds_passages
 from groundtrace.read.declared import declared_answer, declared_context, declared_query
+from groundtrace.read.dispatch import dispatch
 from groundtrace.read.exchange import Found, final_generation, find_answer, find_query, history, named_parts
 from groundtrace.read.gaps import is_damaged, length_limit, limited, lost, mended, nothing_asked
 from groundtrace.read.hand import record
 from groundtrace.read.masks import veiled
 from groundtrace.read.plain import sound
+from groundtrace.read.resolve import Resolver, resolved
+from groundtrace.read.summaries import Wanted, source_of
 from groundtrace.read.tree import Request, Seen, merged, requests, walk
 
-__all__ = ["read", "record"]
+__all__ = ["heard", "read", "readings", "record"]
 
 ROOT_MISSING = "root_missing"
 """The tag of a record whose topmost span names a parent that is not in the trace: with it, it may become another."""
 
 
-def read(trace: Trace, conventions: Sequence[Convention]) -> tuple[Record, ...]:
+def read(
+    trace: Trace, conventions: Sequence[Convention], *, kind: Wanted = "auto", passages: Resolver | None = None
+) -> tuple[Record, ...]:
     """The records of a trace: one for each request in it, at least one; what is missing is a gap, never a guess.
 
-    A trace without any request or generation gives one of kind "other". Never raises, whatever the spans hold.
+    A trace without any request or generation gives one of kind "other". `kind` "summary" reads every request as one
+    that summarises what it was given, "answer" none; "auto" tells by the prompt. `passages` gives the text of a
+    document of which the trace holds the id alone, or None. Never raises, whatever the spans hold.
     """
-    readings = _readings(trace, conventions)
-    made = [(at, r.record) for at, r in readings.items() if r.record is not None]
+    said = heard(trace, conventions, passages)
+    made = [(at, r.record) for at, r in said.items() if r.record is not None]
     if made:
         return tuple(_placed(trace, trace.spans[at], given) for at, given in made)
-    order = walk(trace, readings)
+    order = walk(trace, said)
     asked = requests(order, holds_passages)
     if not asked:
-        return (_other(trace, order, nothing_asked(trace, readings.keys(), [c.name for c in conventions])),)
+        return (_other(trace, order, nothing_asked(trace, said.keys(), [c.name for c in conventions])),)
     trees = Counter(request.tree for request in asked)
-    return tuple(_record(trace, request, alone=trees[request.tree] == 1) for request in asked)
+    return tuple(_record(trace, request, alone=trees[request.tree] == 1, wanted=kind) for request in asked)
 
 
 # --- hearing the conventions ------------------------------------------------------------------------------------------
 
 
-def _readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Reading]:
+def heard(trace: Trace, conventions: Sequence[Convention], passages: Resolver | None = None) -> dict[int, Reading]:
+    """What is heard of each span, by its position, with the texts that `passages` gives."""
+    found = readings(trace, conventions)
+    return found if passages is None else {at: resolved(reading, passages) for at, reading in found.items()}
+
+
+def readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Reading]:
     """What the conventions say of each span, by its position; spans are dispatched by the marks they carry."""
-    by_head: dict[str, list[tuple[str, Convention]]] = {}
-    for convention in conventions:
-        for mark in convention.marks:
-            by_head.setdefault(mark.partition(".")[0], []).append((mark, convention))
-    everywhere = [c for c in conventions if "" in c.marks]
+    chosen = dispatch(tuple(conventions)).of
     found: dict[int, Reading] = {}
     for at, span in enumerate(trace.spans):
-        known = {id(c) for c in (*everywhere, *_marked(span, by_head))}
-        # In the order the conventions were given: the first to know a thing is believed.
-        said = [r for c in conventions if id(c) in known and (r := c.reading(span)) is not None]
+        # In the order they are heard: the first to know a thing is believed.
+        said = [r for c in chosen(span) if (r := c.reading(span)) is not None]
         if said:
             found[at] = veiled(merged(said) if len(said) > 1 else said[0])
     limit, mends = length_limit(trace, found.values()), mended(trace)
+    if limit is None and not mends and not any(span.dropped for span in trace.spans):
+        return found
     return {
         at: limited(reading, trace.spans[at], limit, mend=mends.get(trace.spans[at].id))
         for at, reading in found.items()
     }
 
 
-def _marked(span: Span, by_head: Mapping[str, list[tuple[str, Convention]]]) -> Iterator[Convention]:
-    """The conventions one of whose marks stands on the span, its logs or its scope."""
-    for held in (span.attributes, *(log.attributes for log in span.logs)):
-        for name in held:
-            for mark, convention in by_head.get(name.partition(".")[0], ()):
-                if name.startswith(mark):
-                    yield convention
-    for mark, convention in by_head.get(span.scope.partition(".")[0], ()):
-        if span.scope.startswith(mark):
-            yield convention
-
-
 # --- putting a record together ----------------------------------------------------------------------------------------
 
 
-def _record(trace: Trace, request: Request, *, alone: bool) -> Record:
+def _record(trace: Trace, request: Request, *, alone: bool, wanted: Wanted) -> Record:
     final = final_generation(request)
     named = named_parts(request, final)
     own = request.top or final or request.seen[-1]
-    bare, ref = own.reading.kind == "summary", _ref(trace, None)  # a summary was made of its source, not for a query
-    context = declared_context(request, final, ref) or find_context(request, final, named, ref)
+    ref = _ref(trace, None)
+    context = declared_context(request, final, ref)
+    source = source_of(request, final, named, wanted) if context is None and own.reading.kind == "answer" else None
+    # A summary was made of its source, not for a query.
+    bare = own.reading.kind == "summary" or source is not None
+    if context is None:
+        context = as_one(*source, ref) if source is not None else find_context(request, final, named, ref)
     query = declared_query(request, final) or (Found() if bare else find_query(request, final, named, context.places))
     answer = declared_answer(request, final) or find_answer(request, final)
-    citations, doubt = _citations(answer, context, final)
-    return Record(
+    citations, doubt = _citations(answer, context, request, final)
+    return Record.trusted(
         id=sound(f"{trace.ref.trace_id}:{own.span.id}"),
         ref=_ref(trace, own.span.id, _keys(request)),
         targets=_targets(trace, request, final, own, alone=alone),
-        kind=own.reading.kind,
+        kind="summary" if bare else own.reading.kind,
         query=query.value,
         context=context.passages,
         answer=answer.value,
@@ -107,6 +111,7 @@ def _record(trace: Trace, request: Request, *, alone: bool) -> Record:
         key_facts=tuple(sound(fact) for fact in own.reading.key_facts),
         slices=_slices(request, final, own),
         tags=tuple(dict.fromkeys((*_tags(request), *((ROOT_MISSING,) if own.orphan else ())))),
+        risk="normal",
         signals=trace.signals,
         gaps=_spelled(g for g in (query.gap, context.gap, answer.gap, doubt) if g is not None),
         origins=(*query.origins, *answer.origins, *context.origins),
@@ -167,6 +172,9 @@ def _targets(trace: Trace, request: Request, final: Seen | None, own: Seen, *, a
     targets["answer"] = _ref(trace, answering.span.id, {"response_id": sound(reply)} if reply else None)
     retrieval = next(iter([*request.of("retrieval"), *request.of("rerank"), *request.of("tool")]), None)
     if retrieval is not None:
+        for inner in request.of("retrieval"):
+            # A function around a retriever may be traced as one too: what it holds is the retriever.
+            retrieval = inner if retrieval in inner.above() else retrieval
         targets["retrieval"] = _ref(trace, retrieval.span.id)
     return targets
 
@@ -189,13 +197,20 @@ def _slices(request: Request, final: Seen | None, own: Seen) -> dict[str, str]:
 # --- citations --------------------------------------------------------------------------------------------------------
 
 
-def _citations(answer: Found, context: Context, final: Seen | None) -> tuple[tuple[Citation, ...], Gap | None]:
-    """The answer's citations; none of its numbers is resolved where it is in doubt what they count."""
+def _citations(
+    answer: Found, context: Context, request: Request, final: Seen | None
+) -> tuple[tuple[Citation, ...], Gap | None]:
+    """The answer's citations; none of its numbers is resolved where it is in doubt what they count.
+
+    They are those of the generation, else of the request's own span, as of a pipeline that built the answer.
+    """
     if answer.value is None:
         return (), None
-    told = final.reading.output.value if final is not None and final.reading.output is not None else ""
-    mentions = final.reading.citations if final is not None else ()
-    cited = cite(answer.value, context.passages, [_placed_in(answer.value, m, told, context) for m in mentions])
+    citing = next((s.reading for s in (final, request.top) if s is not None and s.reading.citations), None)
+    told = citing.output.value if citing is not None and citing.output is not None else ""
+    mentions = citing.citations if citing is not None else ()
+    noted = [_placed_in(answer.value, m, told, context) for m in mentions]
+    cited = cite(answer.value, context.passages, noted, counted=context.counted)
     if context.doubt is None or not any(c.origin == "inline" for c in cited):
         return cited, None
     open_ended = (c.model_copy(update={"passage_id": None}) if c.origin == "inline" else c for c in cited)

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from groundtrace.model import Document, Gap, Message, Origin, Passage, Ref, Said
+import msgspec
+from msgspec.structs import replace
+
+from groundtrace.model import Document, Gap, Message, Origin, Passage, Ref, Said, Struct
 from groundtrace.read.gaps import gap, lost, part
 from groundtrace.read.masks import holds_mask
 from groundtrace.read.plain import facts as plain_facts
 from groundtrace.read.plain import sound
 from groundtrace.read.prompt import Entry, Span, context_section, numbered, places
 from groundtrace.read.tree import Request, Seen
-from groundtrace.text import fold
+from groundtrace.text import folded
 
 T = TypeVar("T")
 
@@ -33,25 +35,31 @@ _CONTEXTS = (
 _LABELLED = re.compile(r"\s*[\[【](\d{1,3})[\]】][:.]?\s+")
 _NO_TEXTS = (
     "the retriever's span holds ids and no texts: record them as retrieval.documents.N.document.content, or capture "
-    "the prompt (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY)"
+    "the prompt (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY), or name a function that gives texts by "
+    'their ids: passages = "module:function" in a plan'
+)
+_NO_TEXT = (
+    "the text of {id} is not in the trace, those of other passages are: record it, or let the function named by "
+    "`passages` in the plan give it"
 )
 _SAME = 40  # characters of a passage that tell it from others
 _MANY = 200  # documents looked for inside other texts
 _MOST = 10_000  # more than any retriever returns: a bound for hostile traces
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """The passages and where each was read; a gap where they are not known; a doubt where their numbers are not."""
 
     passages: tuple[Passage, ...] = ()
     origins: tuple[Origin, ...] = ()
     gap: Gap | None = None
     doubt: Gap | None = None
-    places: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    places: Mapping[str, tuple[Span, ...]] = msgspec.field(default_factory=dict)
     """Where passages stand in the texts the model was shown."""
-    cited: Mapping[int, str] = field(default_factory=dict)
+    cited: Mapping[int, str] = msgspec.field(default_factory=dict)
     """The passage that stands for each document block the model was handed, by the block's position."""
+    counted: bool = False
+    """Whether the ranks are the numbers the model was shown."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,8 +73,7 @@ class _Known:
     target: tuple[Seen, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(Struct, frozen=True):
     """A text the model was shown; `holds_nothing_else` where no instructions or question stand in it."""
 
     said: Said
@@ -75,8 +82,7 @@ class _Shown:
     documents: tuple[Document, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """A passage on its way: its text, where it was read, its number there, and what else is known of it."""
 
     said: Said
@@ -84,7 +90,7 @@ class _Found:
     number: int | None = None
     id: str | None = None
     known: _Known | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 def find_context(request: Request, final: Seen | None, named: Seen | None, ref: Ref) -> Context:
@@ -93,18 +99,25 @@ def find_context(request: Request, final: Seen | None, named: Seen | None, ref: 
     masked = next((k.document.text for k in known if k.document.text and k.document.text.state == "masked"), None)
     if masked is not None:
         return Context(gap=lost("context", "masked", masked.remedy))
-    texts, tools = list(_texts(final, named)), list(_tools(request, final))
+    texts, tools = list(shown(final, named)), list(tool_results(request, final))
     spans: dict[str, tuple[Span, ...]] = {}
     lists = [_in_texts([s for s in texts if s.said.legible], known, spans)]
     blocks = _blocks(final)
     lists += _in_tools(tools, known, spans)
     if all(f.number is None and f.known is None for found in lists for f in found):
         written = [k for k in known if k.document.text is not None and k.document.text.value]
+        if any(k.seen.reading.role == "rerank" for k in written):
+            # What a reranker left out was not handed on.
+            written = [k for k in written if k.seen.reading.role != "retrieval"]
         other = (
             [_enriched(_Found(d.text, final, id=d.id, facts=_facts(d)), known) for _, d in blocks if d.text and final]
             or [_Found(k.document.text, k.seen, known=k) for k in written if k.document.text]
             or ([] if any(lists) else list(_unnumbered(texts)))
         )
+        bare = next((k for k in known if k.document.text is None and k.document.id), None)
+        if other and written and bare is not None and not blocks:
+            # Some of what was retrieved has no text: what the answer leans on may be just that.
+            return Context(gap=gap("context", "not_found", _NO_TEXT.format(id=bare.document.id)), places=spans)
         lists = [other] if other else lists
     if any(holds_mask(f.said.value) for found in lists for f in found):
         return Context(gap=lost("context", "masked"), places=spans)
@@ -137,30 +150,63 @@ def in_order(request: Request, seen: Seen, ref: Ref) -> Context:
     return _passages(found, ref)
 
 
+def as_one(said: Said, seen: Seen, ref: Ref) -> Context:
+    """A context that is one text: the source of a summary."""
+    if said.state != "present":
+        return Context(gap=lost("context", said.state, said.remedy))
+    return _passages([_Found(said, seen)], ref)
+
+
 # --- what the trace records -------------------------------------------------------------------------------------------
 
 
 def _known(request: Request) -> list[_Known]:
     """Every document recorded for the request, once: as reranked, as retrieved, as handed over, as a tool listed it."""
+    holding = [s for s in request.seen if s.reading.documents or (s.reading.tool and s.reading.tool.documents)]
+    if len(holding) == 1 and holding[0].reading.role == "retrieval" and not request.of("rerank", "tool"):
+        return _told_once(holding[0], _unlabelled(holding[0].reading.documents or ()))
     retrieved = _Told()
     for seen in request.of("retrieval"):
         for at, (document, key, nth) in enumerate(_counted(seen.reading.documents or (), _words)):
-            if retrieved.same(document, key, nth) is None:
+            known = retrieved.same(document, key, nth)
+            if known is None:
                 retrieved.add(_Known(document, seen, key, at + 1, (seen, at)), nth)
+            elif known.target is not None and known.target[0] in seen.above():
+                # A function around a retriever hands on what it found: feedback belongs to the retriever itself.
+                known.retrieval_rank, known.target = at + 1, (seen, at)
     told = _Told()
     ordered = [*request.of("rerank"), *request.of("retrieval"), *request.of("request", "agent", "generation", "other")]
     listed = [(s, _unlabelled(s.reading.documents or ())) for s in ordered]
     listed += [(s, s.reading.tool.documents) for s in request.of("tool") if s.reading.tool is not None]
-    for seen, documents in listed:
+    inside = {s.place for s, documents in listed if documents and _is_step(s)}
+    for seen, documents in sorted(listed, key=lambda pair: pair[0].place in inside):
         for document, key, nth in _counted(documents, _words):
             same = told.same(document, key, nth) or _within(document, seen, told.all)
             if same is not None:
                 told.unite(same, document)
+            if same is not None or seen.place in inside:
                 continue
             place = retrieved.same(document, key, nth)
             rank, target = (place.retrieval_rank, place.target) if place is not None else (None, None)
             told.add(_Known(document, seen, key, rank, target), nth)
     return told.all[:_MOST]
+
+
+def _told_once(seen: Seen, documents: Sequence[Document]) -> list[_Known]:
+    """The documents of the one retriever that told any."""
+    told = _Told()
+    for at, (document, key, nth) in enumerate(_counted(documents, _words)):
+        same = told.same(document, key, nth)
+        if same is not None:
+            told.unite(same, document)
+        else:
+            told.add(_Known(document, seen, key, at + 1, (seen, at)), nth)
+    return told.all[:_MOST]
+
+
+def _is_step(seen: Seen) -> bool:
+    """Whether it is a step of a retrieval, which alone says what was handed on: the rest was filtered out."""
+    return any(s.reading.role == "retrieval" and s.reading.documents is not None for s in seen.above())
 
 
 class _Told:
@@ -193,7 +239,7 @@ class _Told:
             timestamp=one.timestamp or document.timestamp,
         )
         if not known.key:
-            known.key = fold(_words(known.document)).text
+            known.key = folded(_words(known.document))
             self._by_text.setdefault((known.key, 0), known)
 
     def same(self, document: Document, key: str, nth: int) -> _Known | None:
@@ -201,16 +247,20 @@ class _Told:
         if (key, nth) in self._by_text:
             return self._by_text[key, nth]
         named = self._by_id.get(document.id or "")
-        return named if named is not None and not (key and named.key) else None
+        if named is None or not (key and named.key):
+            return named
+        # A reranker, say, that puts the title before each text; a text told twice is two passages.
+        return named if key != named.key and (key in named.key or named.key in key) else None
 
 
 def _counted(items: Iterable[T], words: Callable[[T], str]) -> Iterator[tuple[T, str, int]]:
     """Each item with its text's matching form and how many of that text came before it."""
-    before: Counter[str] = Counter()
+    before: dict[str, int] = {}
     for item in items:
-        key = fold(words(item)).text
-        yield item, key, before[key]
-        before[key] += 1
+        key = folded(words(item))
+        nth = before.get(key, 0)
+        yield item, key, nth
+        before[key] = nth + 1
 
 
 def _words(document: Document) -> str:
@@ -221,7 +271,7 @@ def _within(document: Document, seen: Seen, found: Iterable[_Known]) -> _Known |
     """The retrieved document that one handed over later holds, dressed up for the prompt with a title, say."""
     if document.text is None or seen.reading.role in {"retrieval", "rerank"}:
         return None
-    key = fold(document.text.value).text
+    key = folded(document.text.value)
     near = (k for k in islice(found, _MANY) if len(k.key) >= _SAME and k.key in key)
     return max(near, key=lambda k: len(k.key), default=None)
 
@@ -243,7 +293,7 @@ def _facts(document: Document) -> Mapping[str, Any]:
 # --- what the model was shown -----------------------------------------------------------------------------------------
 
 
-def _texts(final: Seen | None, named: Seen | None) -> Iterator[_Shown]:
+def shown(final: Seen | None, named: Seen | None) -> Iterator[_Shown]:
     """The prompt's own texts: its named context, what the user said last, the instructions."""
     messages = final.reading.messages if final is not None else ()
     spoken = [m for m in messages if m.text is not None]
@@ -267,7 +317,7 @@ def _belongs(said: Said, spoken: Sequence[Message]) -> bool:
     return not heard or any(start in words for words in heard)
 
 
-def _tools(request: Request, final: Seen | None) -> Iterator[_Shown]:
+def tool_results(request: Request, final: Seen | None) -> Iterator[_Shown]:
     """What tools answered after the user spoke last; from the tools' own spans where the prompt does not tell."""
     found = []
     if final is not None:
@@ -300,7 +350,7 @@ def holds_passages(seen: Seen) -> bool:
     """Whether a generation was given passages in its own prompt."""
     if any(m.documents for m in seen.reading.messages):
         return True
-    texts = (s.said for s in _texts(seen, seen) if s.said.legible)
+    texts = (s.said for s in shown(seen, seen) if s.said.legible)
     return any(numbered(said.value) for said in texts)
 
 
@@ -357,7 +407,7 @@ def _entry(entry: Entry, shown: _Shown, known: Sequence[_Known]) -> _Found:
 
 def _enriched(found: _Found, known: Sequence[_Known]) -> _Found:
     """A passage with what the trace records of it: the same text, the same id, or a text within its own."""
-    key = fold(found.said.value).text
+    key = folded(found.said.value)
     equal = [k for k in known if k.key and k.key == key]
     same = next((k for k in equal if found.id and k.document.id == found.id), next(iter(equal), None))
     same = same or next((k for k in known if found.id and k.document.id == found.id and k.key in key), None)
@@ -411,11 +461,11 @@ def _passages(found: Sequence[_Found], ref: Ref) -> Context:
     for at, (one, rank) in enumerate(sorted(zip(found, ranks, strict=True), key=lambda pair: pair[1])):
         passages.append(_passage(one, rank, taken, ref))
         origins.append(
-            Origin(field=f"context[{at}]", span_id=sound(one.seen.span.id), attribute=sound(one.said.attribute))
+            Origin.trusted(field=f"context[{at}]", span_id=sound(one.seen.span.id), attribute=sound(one.said.attribute))
         )
     remedy = "number the passages of a turn through, over all tools' results"
     doubt = None if unique else gap("citations", "ambiguous_numbering", remedy)
-    return Context(tuple(passages), tuple(origins), doubt=doubt)
+    return Context(tuple(passages), tuple(origins), doubt=doubt, counted=bool(given) and unique)
 
 
 def _passage(found: _Found, rank: int, taken: set[str], ref: Ref) -> Passage:
@@ -423,7 +473,7 @@ def _passage(found: _Found, rank: int, taken: set[str], ref: Ref) -> Passage:
     target = found.known.target if found.known is not None else None
     facts = _facts(document) if document is not None else dict(found.facts)
     ident = (document.id if document is not None else None) or found.id
-    return Passage(
+    return Passage.trusted(
         id=unique_id(sound(ident) if ident else content_id("p", found.said.value), taken),
         text=sound(found.said.value),
         rank=rank,
@@ -431,7 +481,7 @@ def _passage(found: _Found, rank: int, taken: set[str], ref: Ref) -> Passage:
         score=facts.get("score"),
         timestamp=sound(facts["timestamp"]) if facts.get("timestamp") else None,
         metadata=plain_facts(facts.get("metadata") or {}),
-        target=(replace(ref, span_id=target[0].span.id, keys={}), target[1]) if target is not None else None,
+        target=(Ref(ref.platform, ref.project, ref.trace_id, sound(target[0].span.id)), target[1]) if target else None,
     )
 
 
@@ -441,7 +491,7 @@ def content_id(kind: str, text: str) -> str:
     >>> content_id("p", "The Moon.") == content_id("p", "the  moon.")
     True
     """
-    return f"{kind}-{hashlib.sha256(fold(text).text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    return f"{kind}-{hashlib.sha256(folded(text).encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
 def unique_id(ident: str, taken: set[str]) -> str:

@@ -1,31 +1,32 @@
 """What was asked and what was answered: the final generation, the query, the answer, and the turns before.
 
 The query is looked for where a user's own words are kept best: a prompt's named question, the request's input, what
-was searched for, and only then the prompt itself. The answer is what the request gave back; it is the generation's
-text where the two agree.
+was searched for, and only then the prompt itself; what a model searched for by a tool of its own comes last. Where the
+request's input is the filled prompt, its question is the query. The answer is what the request gave back; it is the
+generation's text where the two agree.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
 
-from groundtrace.model import Gap, Origin, Said, Turn
+from msgspec.structs import replace
+
+from groundtrace.model import Gap, Origin, Said, Struct, Turn
 from groundtrace.read.gaps import gap, lost
 from groundtrace.read.plain import sound
-from groundtrace.read.prompt import Span, asked
+from groundtrace.read.prompt import Span, asked, context_section
 from groundtrace.read.tree import Request, Seen
-from groundtrace.text import fold
+from groundtrace.text import folded
 
 _Place = tuple[Said, Seen]
 
-_QUESTIONS = ("question", "query", "query_str", "user_question", "user_query", "user_input", "input")
+QUESTIONS = ("question", "query", "query_str", "user_question", "user_query", "user_input", "input")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A text and where it was read, or the gap in its place."""
 
     value: str | None = None
@@ -50,8 +51,8 @@ def final_generation(request: Request) -> Seen | None:
     inner = [s for s in calls if s.place not in wrapping]
     outer = _outer_output(request, inner[-1] if inner else None)
     if outer is not None and len(inner) > 1:
-        told = fold(outer[0].value).text
-        same = [s for s in inner if s.reading.output is not None and fold(s.reading.output.value).text == told]
+        told = folded(outer[0].value)
+        same = [s for s in inner if s.reading.output is not None and folded(s.reading.output.value) == told]
         inner = same or inner
     return inner[-1] if inner else None
 
@@ -88,7 +89,7 @@ def find_query(
     if masked is not None:
         return Found(gap=lost("query", "masked", masked.remedy))
     hidden: Said | None = None
-    for said, seen in _asked(request, final, named, passages):
+    for said, seen in candidates(request, final, named, passages):
         if said.legible and (hidden is None or _shows(hidden.value, said.value)):
             return placed("query", said, seen)
         if said.state not in {"present", "truncated"}:
@@ -109,21 +110,35 @@ def _shows(left: str, words: str) -> bool:
     return json.dumps(words) in left or json.dumps(words, ensure_ascii=False) in left
 
 
-def _asked(
+def candidates(
     request: Request, final: Seen | None, named: Seen | None, passages: Mapping[str, Sequence[Span]]
 ) -> Iterator[_Place]:
+    """The places a query is looked for, in the order they count."""
     if named is not None:
-        named_question = (named.reading.variables.get(name) for name in _QUESTIONS)
+        named_question = (named.reading.variables.get(name) for name in QUESTIONS)
         yield from ((said, named) for said in named_question if said is not None)
-    places: Iterable[Seen] = itertools.chain(
-        around(request, final), request.of("retrieval"), request.of("rerank"), request.of("tool")
-    )
-    yield from ((s.reading.query, s) for s in places if s.reading.query is not None)
-    if final is not None:
-        spoken = [m.text for m in final.reading.messages if m.role == "user" and m.text is not None]
-        for said in spoken[-1:]:
-            words = asked(said.value, passages.get(said.value, ())) if said.legible else said.value
-            yield replace(said, value=words), final
+    spoken = [m.text for m in final.reading.messages if m.role == "user" and m.text is not None] if final else []
+    prompts = {said.value for said in spoken[-1:] if passages.get(said.value) or context_section(said.value)}
+    outright = [(s.reading.query, s) for s in around(request, final)]
+    searched = [(s.reading.query, s) for s in request.of("retrieval") + request.of("rerank") + request.of("tool")]
+    told = [(_question_in(said, passages), final) for said in spoken[-1:] if final is not None]
+    # A model that calls its tools itself words what they search for: there the user's own words are in the talk.
+    order = (outright, told, searched) if final is not None and _called(final) else (outright, searched, told)
+    for said, seen in itertools.chain.from_iterable(order):
+        if said is not None:
+            # What the request was asked may be the filled prompt itself: its question is in it.
+            yield (_question_in(said, passages) if said.value in prompts else said), seen
+
+
+def _called(final: Seen) -> bool:
+    """Whether the talk goes on after the user spoke, with what tools answered."""
+    messages = final.reading.messages
+    last = max((at for at, m in enumerate(messages) if m.role == "user" and m.text is not None), default=len(messages))
+    return any(tool.result is not None for message in messages[last + 1 :] for tool in message.tools)
+
+
+def _question_in(said: Said, passages: Mapping[str, Sequence[Span]]) -> Said:
+    return replace(said, value=asked(said.value, passages.get(said.value, ()))) if said.legible else said
 
 
 def _unasked(request: Request, final: Seen | None) -> Gap:
@@ -149,7 +164,7 @@ def find_answer(request: Request, final: Seen | None) -> Found:
     told = [place for place in told if place[0].state == "present"]
     if not told:
         return Found(gap=_unanswered(request, final))
-    if len(told) > 1 and fold(told[0][0].value).text == fold(told[1][0].value).text:
+    if len(told) > 1 and folded(told[0][0].value) == folded(told[1][0].value):
         told = told[1:]
     names = ("answer", "answer.generated")
     return Found(
@@ -170,7 +185,7 @@ def _hidden(request: Request, outer: _Place | None, own: _Place | None, final: S
         return lost("answer", "truncated", final.reading.remedy)
     return (
         lost("answer", outer[0].state, outer[0].remedy)
-        if outer is not None and outer[0].state in {"truncated", "damaged"}
+        if outer is not None and outer[0].state in {"truncated", "damaged", "off", "elsewhere"}
         else None
     )
 
@@ -189,7 +204,7 @@ def _unanswered(request: Request, final: Seen | None) -> Gap:
     """Why there is no answer."""
     failed = next((s for s in (final, request.top) if s is not None and s.span.status == "error"), None)
     if failed is not None:
-        lines = failed.span.status_message.strip().splitlines() or ["the call to the model failed"]
+        lines = _fault(failed).splitlines() or ["the call to the model failed"]
         return gap("answer", "error", f"the request failed, there is nothing to judge: {lines[0][:200]}")
     if final is not None and final.reading.calls:
         name = final.reading.calls[-1].name or "a tool"
@@ -203,6 +218,12 @@ def _unanswered(request: Request, final: Seen | None) -> Gap:
         return lost("answer", "off")
     remedy = "record the answer as the output of the request's span, or instrument the call to the model"
     return gap("answer", "not_instrumented", remedy)
+
+
+def _fault(failed: Seen) -> str:
+    """What went wrong, as the span's status or its exception event tells."""
+    told = (e.attributes.get("exception.message") for e in reversed(failed.span.events) if e.name == "exception")
+    return (failed.span.status_message or next((t for t in told if isinstance(t, str)), "")).strip()
 
 
 def history(final: Seen | None) -> tuple[Turn, ...]:
@@ -219,4 +240,4 @@ def placed(field: str, said: Said, seen: Seen) -> Found:
 
 
 def _origin(field: str, said: Said, seen: Seen) -> Origin:
-    return Origin(field=field, span_id=sound(seen.span.id), attribute=sound(said.attribute))
+    return Origin.trusted(field=field, span_id=sound(seen.span.id), attribute=sound(said.attribute))

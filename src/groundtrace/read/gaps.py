@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from groundtrace.model import Document, Gap, Message, Reading, Said, Span, State, Trace
 
@@ -50,8 +51,6 @@ _DAMAGE = re.compile("[\ufffd\ud800-\udfff]")
 _WHOLE_ENDS = ".!?…。！？)]}>\"'”’»*`"
 _SHORTEST_LIMIT = 32
 _USUAL_LIMITS = (*(2**n for n in range(7, 18)), *(10**n for n in range(3, 6)), 500, 2_000, 4_000, 5_000, 12_000, 50_000)
-_OLDER = re.compile(r"gen_ai\.(?:prompt|completion)(?:\.\d+|$)")
-_NUMBER = re.compile(r"\d+")
 _FEW = 3  # what is left of a limit is room for an ellipsis that did not come
 
 
@@ -80,15 +79,17 @@ def length_limit(trace: Trace, readings: Iterable[Reading] = ()) -> int | None:
     Looked for: texts of the greatest length, in different attributes, that end as no text ends. They are several
     texts, or it is one answer alone and a length that limits are usually set to.
     """
-    longest = _SHORTEST_LIMIT
+    held_texts = [span.attributes for span in trace.spans]
+    held_texts += [log.attributes for span in trace.spans for log in span.logs]
+    lengths = [len(value) for held in held_texts for value in held.values() if type(value) is str]
+    longest = max(lengths, default=0)
+    if longest < _SHORTEST_LIMIT or lengths.count(longest) < 2:
+        return None
     at_limit: dict[str, set[str]] = {}
-    for span in trace.spans:
-        for held in (span.attributes, *(log.attributes for log in span.logs)):
-            for name, value in held.items():
-                if isinstance(value, str) and len(value) >= longest:
-                    if len(value) > longest:
-                        longest, at_limit = len(value), {}
-                    at_limit.setdefault(value, set()).add(name)
+    for held in held_texts:
+        for name, value in held.items():
+            if isinstance(value, str) and len(value) == longest:
+                at_limit.setdefault(value, set()).add(name)
     broken = {value: names for value, names in at_limit.items() if value.rstrip()[-1:] not in _WHOLE_ENDS}
     kinds = {"".join(c for c in name if not c.isdigit()) for names in broken.values() for name in names}
     if len(kinds) < 2 or (len(broken) == 1 and not _is_cut_answer(next(iter(broken)), readings)):
@@ -171,11 +172,6 @@ def _is_listed(attribute: str) -> bool:
     return any(part.isdigit() for part in attribute.split("."))
 
 
-def _older(span: Span) -> Iterable[str]:
-    """The attributes of a span that older gen_ai instrumentations wrote contents to, with N for the numbers in them."""
-    return (_NUMBER.sub("N", m.group()) for name in span.attributes if (m := _OLDER.match(name)) is not None)
-
-
 def nothing_asked(trace: Trace, read: Collection[int], names: Iterable[str]) -> tuple[Gap, ...]:
     """The gaps of a trace in which nothing was asked, as far as the known vocabularies tell.
 
@@ -188,8 +184,6 @@ def nothing_asked(trace: Trace, read: Collection[int], names: Iterable[str]) -> 
     if len(read) < len(trace.spans):
         left = len(trace.spans) - len(read)
         remedy += f"; {left:,} {'span' if left == 1 else 'spans'}{heard} in another vocabulary or none"
-        old = next((name for at, span in enumerate(trace.spans) if at not in read for name in _older(span)), None)
-        remedy += f" ({old} is an older gen_ai form, not read yet)" if old else ""
         remedy += ": map them under [conventions.NAME] in a plan (docs/plan.md)"
     else:
         remedy += ": trace the whole request, its call to the model with it"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from groundtrace.model import Citation, Kind, Mention, Passage, Risk, Turn
@@ -21,6 +21,7 @@ _KINDS: Mapping[type, str] = {
     tuple: "a list",
 }
 _WANTED = "a text, or an object with a text"
+_FACT = "a list of texts"
 
 
 def misfits(query: object, context: object, answer: object) -> dict[str, str]:
@@ -63,6 +64,57 @@ def check(
     for name, word, valid in (("kind", kind, get_args(Kind)), ("risk", risk, get_args(Risk))):
         if word not in valid:
             raise ValueError(f"{name} is {word!r:.60}: give one of {', '.join(valid)}")
+
+
+def risk_of(value: object) -> Risk | None:
+    """The risk a record names, in whatever case; not given, it is normal; None where the word is unknown.
+
+    >>> risk_of("High"), risk_of(None), risk_of("hihg")
+    ('high', 'normal', None)
+    """
+    word = value.strip().lower() if isinstance(value, str) else value
+    return "high" if word == "high" else "normal" if word in ("normal", "", None) else None
+
+
+def oddities(held: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The fields of a record in a file, beside its texts, that can't be read whole, and what is wanted there.
+
+    >>> list(oddities({"risk": "hihg", "tags": ["a"], "slices": "b", "history": ["Hi"]}))
+    [('risk', 'normal or high'), ('slices', 'texts by name'), ('history', 'objects with role and text')]
+    """
+    if risk_of(held.get("risk")) is None:
+        yield "risk", "normal or high"
+    for field, wanted, fits in _BESIDE:
+        if held.get(field) is not None and not fits(held[field]):
+            yield field, wanted
+
+
+def _all_texts(value: object) -> bool:
+    return all(map(_is_short, value if isinstance(value, (list, tuple)) else (value,)))
+
+
+def _all_named(value: object) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_short, value.values()))
+
+
+def _all_said(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(turn, Mapping) and _is_short(turn.get("text", turn.get("content"))) for turn in value
+    )
+
+
+def _is_short(value: object) -> bool:
+    """Whether a value is read as a text: numbers are, and so is nothing."""
+    return value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool))
+
+
+_BESIDE: Sequence[tuple[str, str, Callable[[object], bool]]] = (
+    ("tags", _FACT, _all_texts),
+    ("key_facts", _FACT, _all_texts),
+    ("slices", "texts by name", _all_named),
+    ("history", "objects with role and text", _all_said),
+)
+"""What may stand in a record beside its texts, what is wanted there, and whether that is so."""
 
 
 def _items(name: str, value: object) -> str | None:

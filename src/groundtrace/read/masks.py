@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import islice
+
+from msgspec.structs import replace
 
 from groundtrace.model import Document, Reading, Said
 
@@ -22,10 +21,16 @@ _MASK = re.compile(
     rf"|REDACTED|MASKED|\*{{3,}}|[xX]{{4,}}|[█▇■]{{2,}}|[•●]{{3,}}"
 )
 _BETWEEN = re.compile(r"[\s,;.]*")
+_STARTS = frozenset("_*[<RMxX█▇■•● \t\n\r\f\v,;.\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | {
+    chr(code) for code in range(0x2000, 0x200B)
+}
+"""What a mask, or the white space before one, starts with: most texts start otherwise and are looked at no further."""
+
 _HIDDEN = r"(?:REDACTED|MASKED)(?:[ _:-][\w :.-]{0,60})?"
 _INSIDE = re.compile(rf"__(?:REDACTED|MASKED)__|\[{_HIDDEN}\]|<{_HIDDEN}>")
 _LONGEST = 2_000
 _MANY = 10_000
+_LEGIBLE = ("present", "damaged")
 
 
 def is_mask(text: str) -> bool:
@@ -34,8 +39,18 @@ def is_mask(text: str) -> bool:
     >>> is_mask("__REDACTED__"), is_mask("[REDACTED_EMAIL]"), is_mask("The file was redacted.")
     (True, True, False)
     """
-    left, masks = _MASK.subn("", text[: _LONGEST + 1])
-    return masks > 0 and len(text) <= _LONGEST and _BETWEEN.fullmatch(left) is not None
+    if text[:1] not in _STARTS or len(text) > _LONGEST:
+        return False
+    at, found = _past(text, 0), False
+    while (mask := _MASK.match(text, at)) is not None:
+        at, found = _past(text, mask.end()), True
+    return found and at == len(text)
+
+
+def _past(text: str, at: int) -> int:
+    """Where what stands between masks ends."""
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at
 
 
 def holds_mask(text: str) -> bool:
@@ -49,7 +64,7 @@ def holds_mask(text: str) -> bool:
 
 def veiled(reading: Reading) -> Reading:
     """A reading whose answer and documents are masked where a part of them is: they are not judged as if whole."""
-    if not any(said.legible and holds_mask(said.value) for said in _judged(reading)):
+    if not _hides_something(reading):
         return reading
     tool = reading.tool
     return replace(
@@ -68,13 +83,26 @@ def veiled(reading: Reading) -> Reading:
     )
 
 
-def _judged(reading: Reading) -> Iterator[Said]:
-    """What of a reading is judged: the answer, and the texts it may lean on."""
-    tools = (t for m in reading.messages for t in m.tools)
-    handed = [*(m.documents for m in reading.messages), *(t.documents for t in tools), reading.documents or ()]
-    documents = (d for ds in (*handed, reading.tool.documents if reading.tool else ()) for d in ds)
-    said = (reading.output, *(d.text for d in islice(documents, _MANY)))
-    return (s for s in said if s is not None)
+def _hides_something(reading: Reading) -> bool:
+    """Whether a part of what is judged is masked: of the answer, or of the texts it may lean on."""
+    if _is_veiled(reading.output) or (reading.documents and _any_veiled(reading.documents)):
+        return True
+    if reading.tool is not None and reading.tool.documents and _any_veiled(reading.tool.documents):
+        return True
+    for message in reading.messages:
+        if message.documents and _any_veiled(message.documents):
+            return True
+        if message.tools and any(_any_veiled(tool.documents) for tool in message.tools):
+            return True
+    return False
+
+
+def _any_veiled(documents: tuple[Document, ...]) -> bool:
+    return any(_is_veiled(document.text) for document in documents[:_MANY])
+
+
+def _is_veiled(said: Said | None) -> bool:
+    return said is not None and said.state in _LEGIBLE and holds_mask(said.value)
 
 
 def _all_veiled(documents: tuple[Document, ...]) -> tuple[Document, ...]:
@@ -82,4 +110,4 @@ def _all_veiled(documents: tuple[Document, ...]) -> tuple[Document, ...]:
 
 
 def _veiled(said: Said | None) -> Said | None:
-    return replace(said, state="masked") if said and said.legible and holds_mask(said.value) else said
+    return replace(said, state="masked") if said is not None and _is_veiled(said) else said

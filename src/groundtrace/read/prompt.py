@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
-from groundtrace.text import fold
+from msgspec.structs import replace
+
+from groundtrace.model import Struct
+from groundtrace.text import fold, folded
 
 Span = tuple[int, int]
 
@@ -29,6 +31,7 @@ _LABELS = {
     ),
     "points": re.compile(_BEFORE + r"(?P<n>\d{1,3})[.)][ \t]+", re.MULTILINE),
 }
+_BRACKETS = _LABELS["brackets"]
 _TAG = re.compile(
     r"<(?P<tag>document|doc|source|passage|context|chunk|result|item|search_result)(?P<facts>(?:\s[^<>]{0,500})?)>"
 )
@@ -68,12 +71,24 @@ _CONTEXT = re.compile(
 _FENCE = re.compile(r"^[ \t]*(?P<fence>-{3,}|={3,}|`{3})[ \t]*$", re.MULTILINE)
 _LEFT_OVER = re.compile(r"\A(?:\s*(?:</[\w-]{1,40}>|-{3,}|={3,}|```))+")
 _BLANK = re.compile(r"\n[ \t]*\n")
-_BLANK_ABOVE = re.compile(r"\n[ \t]*\n[ \t]*\Z")
 _MANY = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+def _at_lines(pattern: re.Pattern[str], text: str, start: int = 0, end: int | None = None) -> Iterator[re.Match[str]]:
+    """The matches of a pattern that opens a line and ends in it: asked once a line, not at every character."""
+    end = len(text) if end is None else end
+    at = start if start == 0 or text[start - 1] == "\n" else text.find("\n", start, end) + 1 or end
+    while at < end:
+        if (match := pattern.match(text, at, end)) is not None:
+            yield match
+        at = text.find("\n", at, end) + 1 or end
+
+
+def _opening(pattern: re.Pattern[str], text: str, start: int = 0) -> re.Match[str] | None:
+    return next(_at_lines(pattern, text, start), None)
+
+
+class Entry(Struct, frozen=True):
     """A passage as a prompt shows it: its number, the id beside it, its text, and where all of it stands."""
 
     number: int
@@ -83,8 +98,7 @@ class Entry:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Label:
+class _Label(Struct, frozen=True):
     number: int
     start: int
     end: int
@@ -102,7 +116,7 @@ def places(texts: Sequence[str], prompt: str) -> tuple[Span | None, ...]:
     >>> places(["Mars.", "Mars.", "Mars."], "[1] Mars. [2] Mars.")
     ((4, 9), (14, 19), None)
     """
-    folded = None
+    whole = None
     found: list[Span | None] = []
     after: dict[str, int] = {}
     after_folded: dict[str, int] = {}
@@ -113,11 +127,11 @@ def places(texts: Sequence[str], prompt: str) -> tuple[Span | None, ...]:
             found.append((at, at + len(words)) if at >= 0 else None)
             after[words] = at + len(words) if at >= 0 else len(prompt)
             continue
-        folded = folded or fold(prompt)
-        key = fold(words).text
-        at = folded.text.find(key, after_folded.get(key, 0)) if key else -1
-        after_folded[key] = at + len(key) if at >= 0 else len(folded.text)
-        found.append(folded.span(at, at + len(key)) if at >= 0 else None)
+        whole = whole or fold(prompt)
+        key = folded(words)
+        at = whole.text.find(key, after_folded.get(key, 0)) if key else -1
+        after_folded[key] = at + len(key) if at >= 0 else len(whole.text)
+        found.append(whole.span(at, at + len(key)) if at >= 0 else None)
     return tuple(found)
 
 
@@ -133,17 +147,52 @@ def numbered(prompt: str, known: Iterable[Span] = (), *, loose: bool = False) ->
     [(1, 'a', 'Moon.'), (2, 'b', 'Mars.')]
     """
     spans = sorted(known)
+    beside = _beside(prompt, spans)
+    if beside:
+        ends = [*(label.start for label in beside[1:]), spans[-1][1]]
+        return tuple(_entry(prompt, label, end, spans) for label, end in zip(beside, ends, strict=True))
     tagged = _tagged(prompt)
     if tagged:
         return tagged
-    chains = [c for style in _LABELS if (c := _chain(prompt, spans, style, loose=loose))]
+    chains: list[list[_Label]] = []
+    for style, pattern in _LABELS.items():
+        # What starts after a chain that is there already numbers nothing outside of it.
+        if not chains or any(m.start() < chains[-1][0].start for m in islice(_at_lines(pattern, prompt), 1)):
+            chain = _chain(prompt, spans, style, loose=loose)
+            if chain and (not chains or chain[0].start < chains[-1][0].start):
+                chains.append(chain)
     if not chains:
         section = None if loose else context_section(prompt)
         return _within(prompt, section, spans) if section is not None else ()
     # Labels stand outermost: what starts first numbers the passages, what starts later may be their own text.
-    chain = min(chains, key=lambda c: c[0].start)
+    chain = chains[-1]
     ends = [*(label.start for label in chain[1:]), _end(prompt, chain, spans)]
     return tuple(_entry(prompt, label, end, spans) for label, end in zip(chain, ends, strict=True))
+
+
+def _beside(prompt: str, spans: Sequence[Span]) -> list[_Label]:
+    """The labels right before known passages where they count just these: what all of the search below would find."""
+    if len(spans) < 2 or "<" in prompt:
+        return []
+    found: list[_Label] = []
+    after = 0
+    for start, end in spans:
+        line = prompt.rfind("\n", after, start) + 1
+        match = _BRACKETS.match(prompt, line, start) if line > after or after == 0 else None
+        source = _SOURCE.match(prompt, match.end(), start) if match is not None else None
+        if match is None or (source or match).end() != start:
+            return []
+        found.append(_Label(int(match["n"]), line, match.end(), apart=True, sourced=source is not None))
+        after = end
+    first, last = found[0], found[-1]
+    numbers = [label.number for label in found]
+    alike = all(label.sourced is first.sourced for label in found)
+    if not alike or first.number > 1 or numbers != list(range(first.number, last.number + 1)):
+        return []
+    more = f"[{last.number + 1}]" in prompt[after:] or f"[{first.number}]" in prompt[: first.start]
+    others = (pattern for style, pattern in _LABELS.items() if style != "brackets")
+    more = more or any(next(_at_lines(pattern, prompt, 0, first.start), None) for pattern in others)
+    return [] if more else found
 
 
 def _within(prompt: str, section: Span, spans: Sequence[Span]) -> tuple[Entry, ...]:
@@ -168,8 +217,8 @@ def _entry(prompt: str, label: _Label, end: int, spans: Sequence[Span]) -> Entry
 def _tagged(prompt: str) -> tuple[Entry, ...]:
     """Passages in tags: <document index="1" id="a">...</document>, with or without tags for their parts."""
     found: list[Entry] = []
-    at = 0
-    while len(found) < _MANY and (opening := _TAG.search(prompt, at)) is not None:
+    at = prompt.find("<")
+    while at >= 0 and len(found) < _MANY and (opening := _TAG.search(prompt, at)) is not None:
         closing = f"</{opening.group('tag')}>"
         end = prompt.find(closing, opening.end())
         if end < 0:
@@ -213,13 +262,13 @@ def _chain(prompt: str, spans: Sequence[Span], style: str, *, loose: bool) -> li
 
 def _labels(prompt: str, spans: Sequence[Span], style: re.Pattern[str]) -> Iterator[_Label]:
     at = 0
-    for match in style.finditer(prompt):
+    for match in _at_lines(style, prompt):
         while at < len(spans) and spans[at][1] <= match.start():
             at += 1
         if at < len(spans) and spans[at][0] <= match.start() and match.end() < spans[at][1]:
             continue
-        above = prompt[max(0, match.start() - 80) : match.start()]
-        apart = not above.strip() or _BLANK_ABOVE.search(above) is not None
+        above = prompt[max(0, match.start() - 80) : match.start()].rstrip(" \t")
+        apart = not above.strip() or above[:-1].rstrip(" \t").endswith("\n")
         sourced = _SOURCE.match(prompt, match.end()) is not None
         yield _Label(int(match["n"]), match.start(), match.end(), apart, sourced)
 
@@ -246,8 +295,9 @@ def _end(prompt: str, chain: Sequence[_Label], spans: Sequence[Span]) -> int:
     if inside is not None:
         return inside[1]
     # A passage may hold questions of its own (an FAQ does): the prompt's is the last one.
-    asked = [m.start() for m in _QUESTION.finditer(prompt, last.end) if m.start() > last.end][-1:]
-    stops = [m.start() for p in ((_CLOSED,) if asked else (_NEXT, _CLOSED)) if (m := p.search(prompt, last.end))]
+    asked = [m.start() for m in _at_lines(_QUESTION, prompt, last.end) if m.start() > last.end][-1:]
+    ends = (_CLOSED,) if asked else (_NEXT, _CLOSED)
+    stops = [m.start() for pattern in ends if (m := _opening(pattern, prompt, last.end))]
     end = min([*asked, *stops] or [len(prompt)])
     blank = _BLANK.search(prompt, last.end, end)
     single = all(not _BLANK.search(prompt[a.end : b.start].strip()) for a, b in pairwise(chain))
@@ -262,9 +312,9 @@ def context_section(prompt: str) -> Span | None:
     'The Moon is far.'
     """
     span = _fenced(prompt)
-    heading = _CONTEXT.search(prompt) if span is None else None
+    heading = _opening(_CONTEXT, prompt) if span is None else None
     if heading is not None:
-        stops = (pattern.search(prompt, heading.end()) for pattern in (_QUESTION, _NEXT))
+        stops = (_opening(pattern, prompt, heading.end()) for pattern in (_QUESTION, _NEXT))
         span = heading.end(), min((m.start() for m in stops if m is not None), default=len(prompt))
     body = prompt[slice(*span)] if span is not None else ""
     if span is None or not body.strip():
@@ -275,12 +325,21 @@ def context_section(prompt: str) -> Span | None:
 
 def _fenced(prompt: str) -> Span | None:
     """What stands between two fences (----, ====, ```) of which the first has a heading right above."""
-    for fence in islice(_FENCE.finditer(prompt), _MANY):
+    for fence in islice(_at_lines(_FENCE, prompt), _MANY):
         above = prompt[max(0, fence.start() - 200) : fence.start()].rstrip("\n").rpartition("\n")[2]
         end = prompt.find(f"\n{fence.group('fence')}", fence.end()) if _HEADING.search(above) else -1
         if end >= 0:
             return fence.end(), end
     return None
+
+
+def has_question(prompt: str) -> bool:
+    r"""Whether a prompt has a heading for its question.
+
+    >>> has_question("The Moon.\n\nQuestion: How far?"), has_question("How far?")
+    (True, False)
+    """
+    return _opening(_QUESTION, prompt) is not None
 
 
 def asked(prompt: str, passages: Iterable[Span] = ()) -> str:
@@ -292,12 +351,12 @@ def asked(prompt: str, passages: Iterable[Span] = ()) -> str:
     'How far?'
     """
     spans = sorted(passages)
-    outside = [m for m in _QUESTION.finditer(prompt) if not _inside(m.start(), spans)]
+    outside = [m for m in _at_lines(_QUESTION, prompt) if not _inside(m.start(), spans)]
     if outside:
         last = outside[-1]
         tag = last.group("tag")
         end = prompt.find(f"</{tag}>", last.end()) if tag else -1
-        after = _NEXT.search(prompt, last.end())
+        after = _opening(_NEXT, prompt, last.end())
         stops = [e for e in (end, after.start() if after else -1, *(a for a, _ in spans if a >= last.end())) if e >= 0]
         words = prompt[last.end() : min(stops, default=len(prompt))].strip()
         if words:

@@ -7,23 +7,26 @@ start time only among siblings. All walks are iterative and see every span once.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from groundtrace.model import Reading, Span, Trace
+from msgspec.structs import replace
+
+from groundtrace.model import Reading, Span, Struct, Trace
 
 _NEVER = 1 << 62
+_NONE: list[Seen] = []
+_NOTHING = Reading("other")
 _LOST = "lost "
 _HELD = {"query": "query", "context": "documents", "answer": "output"}
 """The part of a reading that holds a field of the record."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class Seen(Struct, frozen=True, eq=False):
     """A span with what is said of it. `parent` is the span it stands below, `tree` the top its tree hangs from."""
 
     span: Span
     reading: Reading
-    parent: Seen | None = field(default=None, repr=False)
+    parent: Seen | None = None
     tree: str = ""
     place: int = 0
 
@@ -46,10 +49,22 @@ class Request:
 
     top: Seen | None
     seen: list[Seen] = field(default_factory=list)
+    _sorted: tuple[int, dict[str, list[Seen]]] = field(default_factory=lambda: (-1, {}), repr=False, compare=False)
 
     def of(self, *roles: str) -> list[Seen]:
         """What was seen in these roles, in order."""
-        return [s for s in self.seen if s.reading.role in roles]
+        if self._sorted[0] != len(self.seen):
+            by_role: dict[str, list[Seen]] = {}
+            for seen in self.seen:
+                by_role.setdefault(seen.reading.role, []).append(seen)
+            self._sorted = len(self.seen), by_role
+        known = self._sorted[1]
+        if len(roles) == 1:
+            return known.get(roles[0], _NONE)
+        held = [role for role in roles if role in known]
+        if len(held) < 2:
+            return known[held[0]] if held else _NONE
+        return [s for s in self.seen if s.reading.role in held]
 
     @property
     def tree(self) -> str:
@@ -62,35 +77,33 @@ def walk(trace: Trace, readings: Mapping[int, Reading]) -> tuple[Seen, ...]:
 
     What runs inside a span that stands aside (an evaluator's own calls) is left without a reading.
     """
-    nothing = Reading("other")
-    first = {span.id: at for at, span in reversed(tuple(enumerate(trace.spans)))}
-    below: dict[int | None, list[int]] = {}
-    for at, span in enumerate(trace.spans):
-        above = first.get(span.parent_id) if span.parent_id else None
-        below.setdefault(above if above != at else None, []).append(at)
+    spans = trace.spans
+    first: dict[str, int] = {}
+    for at, span in enumerate(spans):
+        first.setdefault(span.id, at)
+    below: dict[int, list[int]] = {}
+    tops: list[int] = []
+    in_time = sorted(range(len(spans)), key=lambda at: _start(spans[at]))
+    for at in reversed(in_time):  # those that began last lie at the bottom of the pile
+        above = first.get(spans[at].parent_id or "", -1) if spans[at].parent_id else -1
+        (below.setdefault(above, []) if above not in (-1, at) else tops).append(at)
     order: list[Seen] = []
     done: set[int] = set()
-
-    def descend(top: int) -> None:
-        tree = _tree_of(trace.spans[top], first)
-        waiting: list[tuple[int, Seen | None, bool]] = [(top, None, False)]
+    # What is left when all trees are walked hangs in circles of parents: each is entered where it started.
+    for top in (*reversed(tops), *in_time):
+        waiting: list[tuple[int, Seen | None, bool]] = [(top, None, False)] if top not in done else []
+        tree = _tree_of(spans[top], first) if waiting else ""
         while waiting:
             at, parent, aside = waiting.pop()
             if at in done:
                 continue
             done.add(at)
-            reading = nothing if aside else readings.get(at, nothing)
-            seen = Seen(trace.spans[at], reading, parent, tree, len(order))
+            reading = _NOTHING if aside else readings.get(at, _NOTHING)
+            seen = Seen(spans[at], reading, parent, tree, len(order))
             order.append(seen)
-            inside = sorted(below.get(at, ()), key=lambda i: (_start(trace.spans[i]), i), reverse=True)
-            waiting.extend((i, seen, aside or reading.aside) for i in inside)
-
-    for top in sorted(below.get(None, ()), key=lambda i: _start(trace.spans[i])):
-        descend(top)
-    # What is left hangs in circles of parents: each is entered where it started.
-    for top in sorted(range(len(trace.spans)), key=lambda i: _start(trace.spans[i])):
-        if top not in done:
-            descend(top)
+            if at in below:
+                aside = aside or reading.aside
+                waiting += [(inside, seen, aside) for inside in below[at]]
     return tuple(order)
 
 
@@ -171,6 +184,9 @@ def _speaks(reading: Reading) -> bool:
 def _groups(calls: list[Seen], stands_alone: Callable[[Seen], bool]) -> list[list[Seen]]:
     """Generations without a request around them: steps of one, unless several were given passages of their own."""
     alone = [s for s in calls if s.reading.output is not None and not s.reading.calls and stands_alone(s)]
+    # One that wraps another, as a framework's own span around a client's, is the same call.
+    wrapping = {above.place for s in alone for above in s.above()} if len(alone) > 1 else set()
+    alone = [s for s in alone if s.place not in wrapping]
     if len(alone) < 2:
         return [calls]
     ends = {s.place for s in alone[:-1]}
@@ -183,15 +199,22 @@ def _groups(calls: list[Seen], stands_alone: Callable[[Seen], bool]) -> list[lis
 
 
 def _share(found: list[Request], rest: Iterable[Seen]) -> None:
-    """Give what lies outside of every request to the next one of its tree, else of the trace."""
+    """Give what lies outside of every request to the next one of its tree, else of the trace.
+
+    An orphan's search goes to none that searched by itself: it is a piece of a request that was lost.
+    """
     if not found:
         return
+    searched = {id(r) for r in found if r.of("retrieval", "rerank")}
     ends = [(request, request.seen[-1].place, {s.tree for s in request.seen}) for request in found]
     given: dict[int, list[Seen]] = {}
     for seen in rest:
         near = [e for e in ends if seen.tree in e[2]] or ends
         following = [e for e in near if e[1] > seen.place] or near[-1:]
-        given.setdefault(id(following[0][0]), []).append(seen)
+        next_one = id(following[0][0])
+        lost = near is ends and seen.orphan and seen.reading.role in {"retrieval", "rerank"}
+        if not (lost and next_one in searched):
+            given.setdefault(next_one, []).append(seen)
     for request in found:
         request.seen = sorted((*given.get(id(request), ()), *request.seen), key=lambda s: s.place)
 
@@ -211,7 +234,7 @@ def merged(readings: Sequence[Reading]) -> Reading:
     missing = {
         name: value
         for other in reversed(rest)
-        for name in Reading.__dataclass_fields__
+        for name in Reading.__struct_fields__
         if name not in kept and not getattr(best, name) and (value := getattr(other, name))
     }
     full = replace(best, **missing) if missing else best

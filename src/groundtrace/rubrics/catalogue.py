@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """One score as a dashboard shows it: `low` to `high`, what it says, when it is null."""
+    """One score as a dashboard shows it: `low` to `high`, what it says, when it is null, the labels it can have.
+
+    `labels` says what they tell, `choices` are the words themselves; a score without them has none.
+    """
 
     name: str
     low: float
@@ -15,6 +18,7 @@ class Published(NamedTuple):
     null: str
     labels: str = ""
     on_request: bool = False
+    choices: tuple[str, ...] = ()
 
 
 _WHOLE = "never; left out where the card is partial"
@@ -23,11 +27,30 @@ _BLIND = "the judge does not assess it"
 
 _SHARES = "none of the claims is verifiable"
 
+_LEVELS = ("Directly Supports", "Strongly Implies", "Partially Supports", "Weakly Related", "No Support / Contradicts")
+_ERRORS = ("none", "minor", "moderate", "major", "critical")
+_UNSUPPORTED = ("none", "minor", "major", "critical")
+_RATINGS = ("Excellent", "Good", "Fair", "Poor", "Unacceptable")
+
 CATALOGUE: tuple[Published, ...] = (
-    Published("source_support", 1, 5, "mean over claims, each by its best passage", _WHOLE, "the level of the mean"),
+    Published(
+        "source_support",
+        1,
+        5,
+        "mean over claims, each by its best passage",
+        _WHOLE,
+        "the level of the mean",
+        choices=_LEVELS,
+    ),
     Published("source_support.assessed", 1, 5, "the same over the claims that were assessed", _PARTIAL),
     Published(
-        "source_support.min", 1, 5, "the claim that is backed least", "the card is partial", "the level of that claim"
+        "source_support.min",
+        1,
+        5,
+        "the claim that is backed least",
+        "the card is partial",
+        "the level of that claim",
+        choices=_LEVELS,
     ),
     Published(
         "source_support.citation_precision",
@@ -42,7 +65,8 @@ CATALOGUE: tuple[Published, ...] = (
         1,
         "share of the verifiable claims that is borne out; partly is half",
         f"{_SHARES}; left out where the card is partial",
-        "the gravest error: none, minor, moderate, major, critical",
+        f"the gravest error: {', '.join(_ERRORS)}",
+        choices=_ERRORS,
     ),
     Published(
         "factual_accuracy.assessed",
@@ -64,7 +88,8 @@ CATALOGUE: tuple[Published, ...] = (
         5,
         "mean of the dimensions that apply",
         _WHOLE,
-        "the gravest unsupported claim: none, minor, major, critical",
+        f"the gravest unsupported claim: {', '.join(_UNSUPPORTED)}",
+        choices=_UNSUPPORTED,
     ),
     Published("rag_faithfulness.assessed", 1, 5, "mean of the dimensions that were assessed", _PARTIAL),
     Published("rag_faithfulness.claim_support", 1, 5, "are the claims backed by the passages", _BLIND),
@@ -95,7 +120,8 @@ CATALOGUE: tuple[Published, ...] = (
         5,
         "mean of the five dimensions",
         _WHOLE,
-        "the rating: Excellent, Good, Fair, Poor, Unacceptable",
+        f"the rating: {', '.join(_RATINGS)}",
+        choices=_RATINGS,
     ),
     Published("summary_groundedness.assessed", 1, 5, "mean of the dimensions that were assessed", _PARTIAL),
     Published("summary_groundedness.factual_consistency", 1, 5, "does what is stated agree with the source", _BLIND),

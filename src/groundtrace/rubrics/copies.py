@@ -11,7 +11,7 @@ import functools
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
@@ -86,6 +86,8 @@ class Settings(Value):
 
 S = TypeVar("S", bound=Settings)
 Schema = Callable[[S], type[BaseModel]]
+Figures = Callable[[S, Any], Sequence[str]]
+"""What is wrong in the arithmetic and the labels of a reply, under some settings; a line a fault."""
 
 
 @dataclass(frozen=True)
@@ -133,14 +135,16 @@ class Edition(Generic[S]):
         return (f"{self.settings.name}: the copy {path} {since}; {told}",)
 
 
-def edition(kind: type[S], schema: Schema[S], copy: Path | None, said: Mapping[str, object]) -> Edition[S]:
+def edition(
+    kind: type[S], schema: Schema[S], figures: Figures[S], copy: Path | None, said: Mapping[str, object]
+) -> Edition[S]:
     """A rubric's edition: what is `said` goes before the copy, the copy before the built-in.
 
     A value that is None was not said. PlanError names the file, the key and the value that can't be used.
     """
     own = built_in(kind)
     sheet = own if copy is None else read(kind, copy)
-    _hold_examples(sheet, schema(sheet.settings))
+    _hold_examples(sheet, schema(sheet.settings), figures)
     given = {key: value for key, value in said.items() if value is not None}
     settings = _valid(kind, sheet.settings.model_dump() | given, f"rubric {kind.name}") if given else sheet.settings
     prompt = fill(sheet, settings)
@@ -232,7 +236,8 @@ def _strange(
     for key, value in given.items():
         whole = f"{at}.{key}" if at else key
         if key not in known:
-            yield PlanError(f"{path}, {at or 'key'}", key, "is no key of this rubric", valid=known)
+            where = f"[{at}]" if at else "this rubric"
+            yield PlanError(f"{path}, {at or 'key'}", key, f"is no key of {where}", valid=known)
         elif isinstance(own.get(key), dict) != isinstance(value, dict):
             wanted = f"a table: [{whole}]" if isinstance(own.get(key), dict) else "no table"
             yield PlanError(f"{path}, {whole}", value, f"must be {wanted}")
@@ -269,17 +274,20 @@ def _fault(fault: ErrorDetails, where: str) -> PlanError:
     )
 
 
-def _hold_examples(sheet: Sheet[S], schema: type[BaseModel]) -> None:
-    """An example whose reply breaks the contract would teach the fault."""
+def _hold_examples(sheet: Sheet[S], schema: type[BaseModel], figures: Figures[S]) -> None:
+    """An example whose reply breaks the contract, or is wrong in a figure, would teach the fault."""
     for at, example in enumerate(getattr(sheet.settings, "examples", ())):
         where = f"{sheet.path}, examples.{at}.reply"
         try:
-            schema.model_validate(json.loads(example.reply, parse_float=Decimal))
+            verdict = schema.model_validate(json.loads(example.reply, parse_float=Decimal))
         except ValidationError as error:
             raise joined([_fault(fault, where) for fault in error.errors(include_url=False)]) from None
         except (ValueError, RecursionError) as error:
             hint = "write the JSON object between ''' and '''"
             raise PlanError(where, example.reply[:80], f"is not JSON: {error}", hint=hint) from None
+        faults = [fault.rpartition(" @ $.") for fault in figures(sheet.settings, verdict)]
+        if faults:
+            raise joined([PlanError(where, place, f"is wrong: {what}") for what, _, place in faults])
 
 
 # --- the prompt -----------------------------------------------------------------------------------------------------
@@ -319,7 +327,7 @@ def _leaves(at: str, value: object) -> Iterator[tuple[str, str]]:
         for key, inner in value.items():
             yield from _leaves(f"{at}.{key}", inner)
     else:
-        yield at, f"{value:g}" if isinstance(value, float) else str(value)
+        yield at, law.plain(value) if isinstance(value, float) else str(value)
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

@@ -20,10 +20,10 @@ from pydantic_core import PydanticCustomError
 from groundtrace import lexical
 from groundtrace.citations import claims
 from groundtrace.errors import InvalidVerdict
-from groundtrace.evidence import locate, paraphrases
+from groundtrace.evidence import locate, paraphrases, tells_the_same
 from groundtrace.model import Case, Claim, Evidence, Finding, Record, Review, Score, Scorecard
 from groundtrace.rubrics import copies, law
-from groundtrace.rubrics.settings import AccuracySettings
+from groundtrace.rubrics.settings import WORTH, AccuracySettings
 
 if TYPE_CHECKING:
     from groundtrace.model import Kind, RootCause
@@ -40,21 +40,26 @@ SEVERITIES = ("none", "minor", "moderate", "major", "critical")
 
 NOTHING_VERIFIABLE = "nothing verifiable"
 
+_SCORED = ("Supported", "Partially Supported", "Contradicted")
 _QUOTED = ("Supported", "Contradicted")
 _QUOTE_FUZZY = 95.0
+_LARGEST_SCORE = 1_000_000
 
 
-def _claim_score(*extra: Fraction) -> Any:
-    """The type of a claim's score: 1, 0.5 and 0 as numbers, however they are written, others where given, or null."""
-    allowed = (Fraction(1), Fraction(1, 2), Fraction(0), *extra)
+def _claim_score(*allowed: Fraction) -> Any:
+    """The type of a claim's score: a number, however it is written, or null.
+
+    The schema names those there are; another number is read too, for what a result scores is ours to say.
+    """
     shown = [int(score) if score.denominator == 1 else float(score) for score in allowed]
     wanted = f"Input should be {', '.join(map(str, shown))} or null"
 
     def read(value: object) -> Fraction | None:
         if value is None:
             return None
-        if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and value in allowed:
-            return Fraction(value)
+        number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+        if number and abs(float(str(value))) <= _LARGEST_SCORE:
+            return Fraction(str(value))
         raise PydanticCustomError("claim_score", "{wanted}", {"wanted": wanted})
 
     return Annotated[Fraction | None, PlainValidator(read), WithJsonSchema({"enum": [*shown, None]})]
@@ -63,7 +68,7 @@ def _claim_score(*extra: Fraction) -> Any:
 if TYPE_CHECKING:
     ClaimScore = Fraction | None
 else:
-    ClaimScore = _claim_score()
+    ClaimScore = _claim_score(*(score for score in RESULTS.values() if score is not None))
 
 
 class ClaimVerification(law.Verdict):
@@ -94,37 +99,49 @@ class AccuracyVerdict(law.Verdict):
     """The judge's reply on one text."""
 
     overall_factual_accuracy_score: law.Figure | None
-    total_verifiable_claims: Annotated[int, BeforeValidator(law.whole), Field(ge=0)]
+    total_verifiable_claims: Annotated[
+        int, BeforeValidator(law.whole), WithJsonSchema({"minimum": 0, "type": "integer"})
+    ]
     claim_verifications: list[ClaimVerification]
     overall_summary: str
 
 
-Extra = tuple[tuple[str, Fraction | None], ...]
-"""Results of the user's own, and what each scores."""
+Worth = tuple[tuple[str, Fraction | None], ...]
+"""What every result scores, the four's and those of the user's own."""
 
 
 @functools.cache
-def _schema(extra: Extra) -> type[AccuracyVerdict]:
-    """The reply where claims may have results of the user's own."""
-    if not extra:
+def _schema(worth: Worth) -> type[AccuracyVerdict]:
+    """The reply where results score as a user set it, or claims may have results of the user's own."""
+    if worth == tuple(RESULTS.items()):
         return AccuracyVerdict
-    scores = dict.fromkeys(score for _, score in extra if score is not None and score not in RESULTS.values())
-    results: Any = Literal[(*RESULTS, *(name for name, _ in extra))]
+    scores = dict(worth)
+    results: Any = Literal[tuple(scores)]
+    numbers = [scores[name] for name in RESULTS if name in _SCORED]
+    numbers += [score for name, score in worth if name not in RESULTS]
     claim = create_model(
         "ClaimVerification",
         __base__=ClaimVerification,
         verification_result=(results, ...),
-        score=(_claim_score(*scores), ...),
+        score=(_claim_score(*dict.fromkeys(number for number in numbers if number is not None)), ...),
     )
-    settled = {
-        name: ("severity",) if score else ("severity", "evidence_quote") for name, score in extra if score in (1, None)
+    short = _short(scores)
+    claim.ignores = {
+        name: ("severity",) if score is not None else ("severity", "evidence_quote")
+        for name, score in worth
+        if name not in short
     }
-    claim.ignores = {**ClaimVerification.ignores, **settled}
     return create_model("AccuracyVerdict", __base__=AccuracyVerdict, claim_verifications=(list[claim], ...))
 
 
+def _short(worth: Mapping[str, Fraction | None]) -> frozenset[str]:
+    """The results that say something is wrong: they score less than what is supported, and have a severity."""
+    best = worth["Supported"] or Fraction(1)
+    return frozenset(name for name, score in worth.items() if score is not None and score < best)
+
+
 def _verdict(settings: AccuracySettings) -> type[AccuracyVerdict]:
-    return _schema(tuple(settings.extra_scores().items()))
+    return _schema(tuple(settings.worth().items()))
 
 
 class FactualAccuracy:
@@ -152,10 +169,11 @@ class FactualAccuracy:
             "untraced_share": untraced_share,
             "verifiable_floor": verifiable_floor,
         }
-        self.edition = copies.edition(AccuracySettings, _verdict, copy, said)
+        self.edition = copies.edition(AccuracySettings, _verdict, _figures_of_example, copy, said)
         self._settings = self.edition.settings
         self._verdict = _verdict(self._settings)
-        self._results = RESULTS | self._settings.extra_scores()
+        self._results = self._settings.worth()
+        self._short = _short(self._results)
         self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
 
     def notes(self) -> tuple[str, ...]:
@@ -176,7 +194,7 @@ class FactualAccuracy:
         if not stated:
             yield law.unscored("no_claims", "the answer states nothing that could be checked")
             return
-        if not any(passage.text.strip() for passage in record.context):
+        if law.blank(record):
             why = "nothing was retrieved"
             rows = [_row(claim.id, claim.text, ("Unverifiable", None), None, why) for claim in stated]
             yield _finding(rows, 0, "nothing was retrieved", flags=["retrieval_empty"], decided_by="rule")
@@ -187,6 +205,8 @@ class FactualAccuracy:
         }
         if self._settings.domain_constraints:
             body["domain_constraints"] = self._settings.domain_constraints
+        if self._settings.scores != WORTH:
+            body["scores"] = dict(self._settings.scores)
         if record.risk == "high":
             body["risk_level"] = "high"
         yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, self._verdict.model_json_schema())
@@ -231,7 +251,7 @@ class FactualAccuracy:
         rows: list[dict[str, Any]] = finding.details["claims"]
         assessed = [row for row in rows if row["assessed"]]
         verifiable = [row for row in assessed if row["score"] is not None]
-        partial = len(assessed) < len(rows)
+        partial = len(assessed) < len(rows) or "claims_left_out" in finding.flags
         apart = {name for name, score in self._settings.extra_scores().items() if score is None}
         asked = [row for row in assessed if row["verification_result"] not in apart]
         share = Fraction(len(verifiable), len(asked)) if asked else None
@@ -244,12 +264,16 @@ class FactualAccuracy:
             self,
             record,
             findings,
-            scores=_scores(finding, overall, share, severity, partial=partial),
+            scores=_scores(finding, overall, asked, severity, partial=partial),
             reviews=_reviews(verifiable, flags),
             held="figure_corrected" in flags,
             flags=flags,
             partial=partial,
-            root_cause=_cause(record, verifiable, overall),
+            root_cause=_cause(
+                record,
+                [row for row in verifiable if row["verification_result"] in self._short],
+                unknown="evidence_incomplete" in flags or (overall is None and not (assessed and not asked)),
+            ),
             details={
                 "claims": rows,
                 "overall_score": None if overall is None or partial else law.halves_up(overall, 4),
@@ -289,11 +313,8 @@ def _located(claim: ClaimVerification, texts: Mapping[str | None, str]) -> Evide
     if quote is None or claim.verification_result == "Unverifiable":
         return None
     evidence = locate(quote, texts, fuzzy=_QUOTE_FUZZY)
-    if not evidence.found:
-        return None
-    span = texts[evidence.passage_id][evidence.start : evidence.end]
-    facts = (lexical.numbers, lexical.dates, lexical.names)
-    return evidence if evidence.match != "fuzzy" or all(fact(quote) <= fact(span) for fact in facts) else None
+    held = evidence.found and tells_the_same(quote, texts[evidence.passage_id], evidence)
+    return evidence if held else None
 
 
 def _unlocated(at: int, claim: ClaimVerification) -> str:
@@ -307,9 +328,9 @@ def _unlocated(at: int, claim: ClaimVerification) -> str:
 def _traced(claim: str, answer: str) -> Evidence | None:
     """Where a claim stands in the text; found by its words or as a paraphrase that adds nothing."""
     evidence = locate(claim, {None: answer})
-    if evidence.found:
+    if evidence.found and tells_the_same(claim, answer, evidence):
         return evidence
-    return evidence.model_copy(update={"match": "paraphrase"}) if paraphrases(claim, answer) else None
+    return Evidence(quote=claim, match="paraphrase") if paraphrases(claim, answer) else None
 
 
 # --- what a schema can't say ----------------------------------------------------------------------------------------
@@ -321,18 +342,22 @@ def _claim_faults(
     """Ids that stand twice, claims that aren't the text's, errors without a severity, nulls without a reason."""
     faults = []
     ids = Counter(claim.claim_id for claim in verdict.claim_verifications)
+    short = _short(results)
     for at, claim in enumerate(verdict.claim_verifications):
         path, result = f"$.claim_verifications[{at}]", claim.verification_result
         if ids[claim.claim_id] > 1:
             faults.append(f"claim_id {claim.claim_id!r} stands {ids[claim.claim_id]} times @ {path}.claim_id")
         if traced[at] is None:
             faults.append(f"the text makes no such claim; got {claim.claim_text[:120]!r} @ {path}.claim_text")
-        due = results[result]
-        if due is not None and due < 1 and claim.severity is None:
+        if result in short and claim.severity is None:
             faults.append(f"{result} needs Critical, Major or Minor @ {path}.severity")
-        if due is None and not claim.judge_rationale.strip():
+        if results[result] is None and not claim.judge_rationale.strip():
             faults.append(f"{result} says why in its rationale @ {path}.judge_rationale")
     return faults
+
+
+def _figures_of_example(settings: AccuracySettings, verdict: AccuracyVerdict) -> list[str]:
+    return _figure_faults(verdict, settings.worth())
 
 
 def _figure_faults(verdict: AccuracyVerdict, results: Mapping[str, Fraction | None]) -> list[str]:
@@ -341,7 +366,7 @@ def _figure_faults(verdict: AccuracyVerdict, results: Mapping[str, Fraction | No
     for at, claim in enumerate(verdict.claim_verifications):
         due = results[claim.verification_result]
         if due != claim.score:
-            want, told = ("null" if score is None else f"{float(score):g}" for score in (due, claim.score))
+            want, told = ("null" if score is None else law.plain(float(score)) for score in (due, claim.score))
             faults.append(f"{claim.verification_result} is {want}; got {told} @ $.claim_verifications[{at}].score")
     scored = [results[claim.verification_result] for claim in verdict.claim_verifications]
     verifiable = [score for score in scored if score is not None]
@@ -397,7 +422,7 @@ def _finding(
 
 def _severity(verifiable: Sequence[Mapping[str, Any]], moderate_from: int) -> str:
     """The worst claim's severity; so many minor errors and nothing worse are moderate."""
-    found = Counter(str(row["severity"]).lower() for row in verifiable if row["score"] < 1)
+    found = Counter(str(row["severity"]).lower() for row in verifiable)
     for severity in ("critical", "major"):
         if found[severity]:
             return severity
@@ -407,12 +432,16 @@ def _severity(verifiable: Sequence[Mapping[str, Any]], moderate_from: int) -> st
 
 
 def _scores(
-    finding: Finding, overall: Fraction | None, share: Fraction | None, severity: str, *, partial: bool
+    finding: Finding, overall: Fraction | None, asked: Sequence[Mapping[str, Any]], severity: str, *, partial: bool
 ) -> list[Score]:
-    """The headline or, on a partial card, the mean of what was assessed; then what share was verifiable."""
+    """The headline or, on a partial card, the mean of what was assessed; then what share of `asked` is verifiable."""
     rows = finding.details["claims"]
+    silent = [str(row["claim_text"]) for row in asked if row["score"] is None]
+    share = Fraction(len(asked) - len(silent), len(asked)) if asked else None
     why = NOTHING_VERIFIABLE if overall is None else finding.rationale
     counted = f"{sum(row['assessed'] for row in rows)} of {len(rows)} claims assessed; "
+    if "claims_left_out" in finding.flags:
+        counted += f"{finding.details['untraced']} more sentences were not gone through; "
     headline = Score(
         name=f"{NAME}.assessed" if partial else NAME,
         value=None if overall is None else law.halves_up(overall, 4),
@@ -428,19 +457,19 @@ def _scores(
         low=0,
         high=1,
         label="not_applicable" if share is None else None,
-        rationale="share of the assessed claims that the evidence speaks of",
+        rationale=law.silence(silent, len(asked)),
     )
     return [headline, verifiable]
 
 
 def _reviews(verifiable: Sequence[Mapping[str, Any]], flags: set[str]) -> list[Review]:
     """Grave claims, and cards that are less than they look."""
-    wrong = Counter(row["severity"] for row in verifiable if row["score"] < 1)
+    wrong = Counter(row["severity"] for row in verifiable)
     reviews = []
     if wrong["Critical"]:
-        reviews.append(Review(reason="critical_claim", priority="now", note=f"{wrong['Critical']} critical errors"))
+        reviews.append(Review(reason="critical_claim", priority="now", note=_errors(wrong, "Critical")))
     if wrong["Major"]:
-        reviews.append(Review(reason="major_claim", note=f"{wrong['Major']} major errors"))
+        reviews.append(Review(reason="major_claim", note=_errors(wrong, "Major")))
     notes = {
         "extraction_incomplete": "sentences of the text gave no claim",
         "claim_unassessed": "a quote stood nowhere in the evidence, twice",
@@ -448,12 +477,18 @@ def _reviews(verifiable: Sequence[Mapping[str, Any]], flags: set[str]) -> list[R
     return reviews + [Review(reason=flag, note=note) for flag, note in notes.items() if flag in flags]
 
 
-def _cause(record: Record, verifiable: Sequence[Mapping[str, Any]], overall: Fraction | None) -> RootCause | None:
-    if not record.context:
-        return "retrieval_empty"
-    if overall is None or any(row["score"] < 1 for row in verifiable):
-        return law.root_cause(record)
-    return None
+def _errors(wrong: Mapping[str, int], severity: str) -> str:
+    return f"{wrong[severity]} {severity.lower()} error{'' if wrong[severity] == 1 else 's'}"
+
+
+def _cause(record: Record, short: Sequence[Mapping[str, Any]], *, unknown: bool) -> RootCause | None:
+    """Why the card falls short; None where it doesn't. Of what is `unknown` the evidence does not speak.
+
+    What the evidence speaks against was retrieved, so it was generated against it.
+    """
+    if short and all(row["evidence"] for row in short):
+        return "generation"
+    return law.root_cause(record) if short or unknown else None
 
 
 if __name__ == "__main__":

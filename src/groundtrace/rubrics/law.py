@@ -61,6 +61,27 @@ Figure = Annotated[Decimal, BeforeValidator(_decimal), WithJsonSchema({"type": "
 """A number the judge worked out, with the digits it wrote."""
 
 
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+_NAMED, _SHOWN = 3, 160
+"""How many claims are named, and how many characters of each."""
+
+
+def silence(silent: Sequence[str], asked: int) -> str:
+    """On which of the claims asked about the evidence is silent, a few of them named.
+
+    >>> silence(["It has two beds"], 2)
+    "the evidence is silent on 1 of 2 claims: 'It has two beds'"
+    """
+    if not asked:
+        return "there is no claim to hold against the evidence"
+    if not silent:
+        return f"the evidence speaks of {'the one claim' if asked == 1 else f'all {asked} claims'}"
+    shown = ", ".join(repr(claim if len(claim) <= _SHOWN else f"{claim[: _SHOWN - 1]}…") for claim in silent[:_NAMED])
+    more = " ..." if len(silent) > _NAMED else ""
+    return f"the evidence is silent on {len(silent)} of {asked} claim{'' if asked == 1 else 's'}: {shown}{more}"
+
+
 # --- our own arithmetic ---------------------------------------------------------------------------------------------
 
 
@@ -104,6 +125,15 @@ def agrees(figure: Decimal, exact: Fraction) -> bool:
     exponent = figure.as_tuple().exponent
     decimals = max(0, -exponent) if isinstance(exponent, int) else 0
     return abs(Fraction(figure) - exact) <= Fraction(1, 2 * 10**decimals)
+
+
+def plain(number: float) -> str:
+    """A number as a person writes it, every digit kept.
+
+    >>> plain(4.0), plain(4.4999999), plain(0.5)
+    ('4', '4.4999999', '0.5')
+    """
+    return repr(float(number)).removesuffix(".0")
 
 
 # --- where a paraphrase comes from ----------------------------------------------------------------------------------
@@ -246,6 +276,8 @@ _REVIEWED = {
     "possible_contradiction": "negation or opposite words where the texts otherwise agree",
     "language_not_covered": "the judge does not cover this language",
     "partly_unscored": "a part of the card could not be scored",
+    "claims_left_out": "the text has more claims than the judge went through",
+    "nothing_stated": "the text states nothing that could be wrong, a question for one",
 }
 """Flags that send any rubric's card to a person."""
 
@@ -263,6 +295,11 @@ def _distinct(reviews: Iterable[Review]) -> Iterable[Review]:
     return kept.values()
 
 
+def blank(record: Record) -> bool:
+    """Whether nothing that could be read was retrieved: no passage, or none with a word in it."""
+    return not any(passage.text.strip() for passage in record.context)
+
+
 def root_cause(record: Record, *, citation: bool = False) -> RootCause:
     """Why a card falls short: nothing retrieved, the wrong thing retrieved, a wrong citation, or the generation.
 
@@ -270,7 +307,7 @@ def root_cause(record: Record, *, citation: bool = False) -> RootCause:
     """
     if record.gaps and any(gap.field == "context" for gap in record.gaps):
         return "trace_gap"
-    if not record.context:
+    if blank(record):
         return "retrieval_empty"
     if citation:
         return "citation"

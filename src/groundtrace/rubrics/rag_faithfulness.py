@@ -123,7 +123,7 @@ class RagFaithfulness:
 
     def __init__(self, *, review_below: float | None = None, copy: Path | None = None) -> None:
         said = {"review_below": review_below}
-        self.edition = copies.edition(FaithfulnessSettings, lambda _: FaithfulnessVerdict, copy, said)
+        self.edition = copies.edition(FaithfulnessSettings, lambda _: FaithfulnessVerdict, _figure_faults, copy, said)
         self._settings = self.edition.settings
         self._weights = exact(self._settings.weights)
         self._mean = f"{weighted(self._settings.weights)}mean"
@@ -372,6 +372,13 @@ def _claim_faults(record: Record, verdict: FaithfulnessVerdict) -> list[str]:
                 f"@ $.unsupported_claims[{at}].claim"
             )
     return faults
+
+
+def _figure_faults(settings: FaithfulnessSettings, verdict: FaithfulnessVerdict) -> list[str]:
+    """A mean that isn't the scores' under some settings."""
+    values = {name: getattr(verdict.dimension_scores, name).score for name in DIMENSIONS}
+    overall = law.weighted(values, exact(settings.weights))
+    return _wrong_mean(verdict.overall_faithfulness_score, overall, f"{weighted(settings.weights)}mean")
 
 
 def _wrong_mean(figure: Decimal, overall: Fraction | None, mean: str) -> list[str]:

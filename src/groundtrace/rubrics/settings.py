@@ -59,7 +59,7 @@ def _weighting(weights: Mapping[str, float]) -> str:
     """What the prompt says of weights that differ."""
     if not _differ(weights):
         return ""
-    counts = ", ".join(f"`{name}` counts {weight:g}" for name, weight in weights.items())
+    counts = ", ".join(f"`{name}` counts {law.plain(weight)}" for name, weight in weights.items())
     return (
         f"  It is a weighted mean, by the `weights`: {counts}. A dimension without a score is left out with its weight."
     )
@@ -78,10 +78,14 @@ class SupportExample(Example):
 
 
 class SupportSettings(Settings):
-    """What can be set of source support."""
+    """What can be set of source support.
+
+    There are no weights to set: an answer's score is a mean over its claims, each once, and a claim has no kind that
+    could weigh more than another's.
+    """
 
     name: ClassVar[str] = "source_support"
-    rules: ClassVar[int] = 1
+    rules: ClassVar[int] = 2
     wording: ClassVar[tuple[str, ...]] = ("levels",)
 
     pairs: Literal["auto", "cited", "all"]
@@ -100,6 +104,10 @@ class SupportSettings(Settings):
         names = {"pairs", "candidates", "review_below", "review_confidence", "most_pairs", "uncited_cover"}
         both = {"supported": self.supported, "backed": self.backed}
         return self.model_dump(include=names) | {"constants": tuple(both.values())}
+
+
+WORTH = {"Supported": 1.0, "Partially Supported": 0.5, "Contradicted": 0.0}
+"""What a result scores where nobody set it; what is Unverifiable has no score."""
 
 
 class AccuracyExample(Example):
@@ -121,17 +129,26 @@ class AccuracySettings(Settings):
     """What can be set of factual accuracy."""
 
     name: ClassVar[str] = "factual_accuracy"
-    rules: ClassVar[int] = 1
+    rules: ClassVar[int] = 2
     wording: ClassVar[tuple[str, ...]] = ("results", "severities")
 
     domain_constraints: str
     untraced_share: Share
     verifiable_floor: Share
     moderate_from: Count
+    scores: dict[str, Share]
     results: dict[str, Text]
     severities: dict[str, Text]
     extra_results: tuple[ExtraResult, ...] = ()
     examples: tuple[AccuracyExample, ...] = ()
+
+    @field_validator("scores")
+    @classmethod
+    def _not_rising(cls, scores: dict[str, float]) -> dict[str, float]:
+        falling = [scores[name] for name in WORTH if name in scores]
+        if falling != sorted(falling, reverse=True) or len(set(falling)) < min(2, len(falling)):
+            raise ValueError("must fall from Supported to Contradicted, with Partially Supported between them")
+        return {name: scores[name] for name in WORTH if name in scores}
 
     @field_validator("extra_results")
     @classmethod
@@ -146,22 +163,48 @@ class AccuracySettings(Settings):
         """The score of each result of the user's own."""
         return {e.name: None if e.score is None else Fraction(str(e.score)) for e in self.extra_results}
 
+    def worth(self) -> dict[str, Fraction | None]:
+        """What every result scores; None for one that enters no mean."""
+        return {**exact(self.scores), "Unverifiable": None, **self.extra_scores()}
+
     def hashed(self) -> dict[str, Any]:
         """The field's own errors and the shares."""
         return self.model_dump(include={"domain_constraints", "untraced_share", "verifiable_floor"})
 
     def fills(self) -> dict[str, str]:
-        """Where results of the user's own are named, defined and scored."""
+        """Where results of the user's own are named, defined and scored; and scores that are not the law's."""
         extra = self.extra_results
-        values = sorted({e.score for e in extra if e.score is not None} - {0.0, 0.5, 1.0}, reverse=True)
         return {
             "extra_results": "\n".join(f"- `{e.name}`: {e.definition}" for e in extra),
             "extra_scores": "\n".join(
-                f"| {e.name} | {'null' if e.score is None else format(e.score, 'g')} |" for e in extra
+                f"| {e.name} | {'null' if e.score is None else law.plain(e.score)} |" for e in extra
             ),
             "extra_names": "".join(f" | {e.name}" for e in extra),
-            "extra_values": "".join(f", {value:g}" for value in values),
-            "extra_wrong": "".join(f", {value:g}" for value in reversed(values)),
+        } | (self._figures() if self.scores != WORTH else {})
+
+    def shows(self) -> dict[str, str]:
+        """The scores there are, and the mean of the prompt's own example.
+
+        A prompt from before they could be set has places for those of one's own alone.
+        """
+        own = {e.score for e in self.extra_results if e.score is not None} - {*WORTH.values()}
+        told = [law.plain(value) for value in sorted(own)]
+        before = {
+            "extra_values": "".join(f", {value}" for value in reversed(told)),
+            "extra_wrong": "".join(f", {value}" for value in told),
+        }
+        worth = exact(self.scores)
+        mean = law.mean([worth["Supported"], worth["Contradicted"], worth["Supported"]])
+        return before | self._figures() | {"example_mean": law.plain(law.halves_up(mean, 2))}
+
+    def _figures(self) -> dict[str, str]:
+        """What each result scores, all scores there are, and those that need a severity."""
+        every = sorted({*self.scores.values(), *(e.score for e in self.extra_results if e.score is not None)})
+        *some, last = [law.plain(value) for value in every if value < self.scores["Supported"]]
+        return {
+            **{f"scores.{name}": law.plain(value) for name, value in self.scores.items()},
+            "values": ", ".join(law.plain(value) for value in reversed(every)),
+            "wrong": f"{', '.join(some)} or {last}" if some else last,
         }
 
 
@@ -177,7 +220,7 @@ class FaithfulnessSettings(Settings):
     """What can be set of RAG faithfulness."""
 
     name: ClassVar[str] = "rag_faithfulness"
-    rules: ClassVar[int] = 1
+    rules: ClassVar[int] = 2
     wording: ClassVar[tuple[str, ...]] = ("anchors", "severities")
 
     review_below: Bound
@@ -211,7 +254,7 @@ class SummarySettings(Settings):
     """What can be set of summary groundedness."""
 
     name: ClassVar[str] = "summary_groundedness"
-    rules: ClassVar[int] = 1
+    rules: ClassVar[int] = 2
     wording: ClassVar[tuple[str, ...]] = ("ratings", "levels", "dimensions")
 
     review_below: Bound

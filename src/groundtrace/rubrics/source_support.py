@@ -78,7 +78,7 @@ class SourceSupport:
             "review_confidence": review_confidence,
             "most_pairs": most_pairs,
         }
-        self.edition = copies.edition(SupportSettings, lambda _: SupportVerdict, copy, said)
+        self.edition = copies.edition(SupportSettings, lambda _: SupportVerdict, _figure_faults, copy, said)
         self._settings = self.edition.settings
         self._json_schema = SupportVerdict.model_json_schema()
         self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
@@ -170,10 +170,10 @@ class SourceSupport:
         if high and not precise and _misleads(verdict.score, pair.claim, evidence, text):
             flags.append("misleading_citation")
         finding = _decided(pair, verdict, evidence, precise=precise, flags=flags, doubts=rationale.doubts)
-        if verdict.support_level != finding.label:
-            wrong = f"score {verdict.score} is {finding.label!r}; got {verdict.support_level!r} @ $.support_level"
+        soft = _figure_faults(self._settings, verdict)
+        if soft:
             standing = finding.model_copy(update={"flags": (*finding.flags, "figure_corrected")})
-            raise InvalidVerdict([*faults, wrong], standing=None if faults else standing)
+            raise InvalidVerdict([*faults, *soft], standing=None if faults else standing)
         if faults:
             raise InvalidVerdict(faults)
         return finding
@@ -226,10 +226,10 @@ class SourceSupport:
         bound = 4 if high else settings.review_below
         low = [finding for finding in scored if (finding.value or 0) < bound]
         if low:
-            reviews.append(Review(reason="low_support", note=f"{len(low)} of {len(scored)} pairs score below {bound}"))
+            reviews.append(Review(reason="low_support", note=_low(len(low), len(scored), bound)))
         unsure = [f for f in scored if f.confidence is not None and f.confidence < settings.review_confidence]
         if high and unsure:
-            reviews.append(Review(reason="low_confidence", note=f"{len(unsure)} of {len(scored)} pairs"))
+            reviews.append(Review(reason="low_confidence", note=_counted(len(unsure), len(scored))))
         if high and "rationale_unverified" in flags:
             reviews.append(Review(reason="rationale_unverified", note="a rationale names what could not be traced"))
         if "misleading_citation" in flags:
@@ -299,6 +299,14 @@ def _decided(
     )
 
 
+def _figure_faults(_: SupportSettings, verdict: SupportVerdict) -> list[str]:
+    """A level that is not the score's."""
+    due = LEVELS[verdict.score]
+    if verdict.support_level == due:
+        return []
+    return [f"score {verdict.score} is {due!r}; got {verdict.support_level!r} @ $.support_level"]
+
+
 def _ruled(pair: _Pair, reason: str, why: str) -> Finding:
     """Score 1 without a judge, and the reason why."""
     verdict = SupportVerdict(
@@ -358,6 +366,14 @@ def _evidence(verdict: SupportVerdict, passage_id: str, text: str) -> tuple[Evid
 
 def _span(text: str, evidence: Evidence) -> str:
     return text[evidence.start : evidence.end]
+
+
+def _counted(some: int, every: int) -> str:
+    return f"{some} of {every} pair{'' if every == 1 else 's'}"
+
+
+def _low(some: int, every: int, bound: int) -> str:
+    return f"{_counted(some, every)} {'scores' if some == 1 else 'score'} below {bound}"
 
 
 def _worked_out(claim: str, span: str) -> bool:

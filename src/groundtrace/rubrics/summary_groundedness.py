@@ -10,14 +10,16 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import create_model
 
+from groundtrace.citations import claims
 from groundtrace.errors import InvalidVerdict
-from groundtrace.evidence import locate, paraphrases
-from groundtrace.lexical import content_words
+from groundtrace.evidence import locate, paraphrases, tells_the_same
+from groundtrace.lexical import content_words, numbers
 from groundtrace.model import Case, Evidence, Finding, Record, Review, Score, Scorecard
 from groundtrace.rubrics import copies, law
 from groundtrace.rubrics.settings import SummarySettings, exact, weighted
@@ -48,6 +50,7 @@ RATINGS = (
 )
 KEY_FACT_STATES = ("present", "partial", "missing")
 
+_FUZZY = 90.0
 _VIOLATING = tuple(name for name in DIMENSIONS if name not in ITEMS)
 _QUOTE = re.compile(
     r"\"([^\"]{2,})\"|“([^”]{2,})”|„([^“”]{2,})[“”]|«([^»]{2,})»|‘([^’]{2,})’|(?<!\w)'(.{2,600}?)'(?!\w)|`([^`]{2,})`"
@@ -147,7 +150,7 @@ def _json_schema(unassessed: frozenset[str], *, key_facts: bool) -> dict[str, An
 class SummaryGroundedness:
     """How a summary keeps to its source: consistency, omission, insertion, entities, causality, 1 to 5 each.
 
-    Below `review_below` a card goes to review, under high risk below `review_below_high_risk`. `derived` also
+    Below `review_below` a card goes to review, under high risk below `review_below_high_risk` too. `derived` also
     publishes the rates the five scores imply (omission_rate, insertion_rate, source_fidelity, claim_support_ratio).
     What is not said is as `copy` has it, a user's own summary_groundedness.toml, or as the built-in does.
     """
@@ -164,7 +167,7 @@ class SummaryGroundedness:
         copy: Path | None = None,
     ) -> None:
         said = {"review_below": review_below, "review_below_high_risk": review_below_high_risk, "derived": derived}
-        self.edition = copies.edition(SummarySettings, lambda _: SummaryVerdict, copy, said)
+        self.edition = copies.edition(SummarySettings, lambda _: SummaryVerdict, _figures_of_example, copy, said)
         self._settings = self.edition.settings
         self._weights, self._ratings = exact(self._settings.weights), self._settings.bounds()
         self._mean = f"{weighted(self._settings.weights)}mean"
@@ -227,12 +230,13 @@ class SummaryGroundedness:
         overall = self._overall(rows)
         due = None if overall is None or unassessed & set(DIMENSIONS) else rating(overall, self._ratings)
         soft = _figure_faults(verdict, overall, due, self._mean)
+        stated = claims(record.answer or "", record.citations)  # none: nothing in it can be wrong, whatever its scores
         finding = Finding(
             slot=case.slot,
             value=None if overall is None else law.halves_up(overall, 2),
             rationale=verdict.evaluation_notes or rows["factual_consistency"]["explanation"],
             evidence=tuple(dict.fromkeys(Evidence(**e) for row in rows.values() for e in row["evidence"])),
-            flags=(("figure_corrected",) if soft else ()) + (("evidence_unlocated",) if dropped else ()),
+            flags=_due(("figure_corrected", soft), ("evidence_unlocated", dropped), ("nothing_stated", not stated)),
             details={
                 "dimensions": rows,
                 "unassessed": sorted(unassessed & set(DIMENSIONS)),
@@ -271,7 +275,7 @@ class SummaryGroundedness:
             held="figure_corrected" in finding.flags,
             flags={*finding.flags, *(("critical_failure",) if failures else ())},
             partial=partial,
-            root_cause=_cause(rows),
+            root_cause=_cause(rows, failures),
             details={
                 "overall_faithfulness_score": None if partial else law.halves_up(overall, 2),
                 "overall_rating": None if partial else label,
@@ -288,15 +292,14 @@ class SummaryGroundedness:
         if failures:
             reviews.append(Review(reason="critical_failure", priority="now", note="; ".join(failures)[:500]))
         high = record.risk == "high"
-        bound = self._settings.review_below_high_risk if high else self._settings.review_below
+        bound = self._settings.review_below
+        bound = max(bound, self._settings.review_below_high_risk) if high else bound
         if overall < Fraction(str(bound)):
             reviews.append(Review(reason="low_groundedness", note=f"overall below {bound}"))
         return reviews
 
     def _rates(self, record: Record, rows: Mapping[str, Mapping[str, Any]]) -> list[Score]:
-        """The metric names of the rubric's prose, where asked for; the rates rise when quality falls."""
-        if not self._settings.derived:
-            return []
+        """The metric names of the rubric's prose; the rates rise when quality falls."""
         scores = {name: row["score"] for name, row in rows.items()}
 
         def rate(name: str) -> float | None:
@@ -320,11 +323,16 @@ class SummaryGroundedness:
 def _empty(record: Record) -> Finding | None:
     """The finding that ends a card where there is nothing to summarise or no summary."""
     source = "".join(passage.text for passage in record.context)
-    for name, text in (("source", source), ("summary", record.answer or "")):
-        if not text.strip():
+    for name, text, says in (("source", source, str.isalnum), ("summary", record.answer or "", str.strip)):
+        if not any(map(says, text)):
             error = f"the {name} is empty"
             return law.unscored(f"empty_{name}", error).model_copy(update={"details": {"error": error}})
     return None
+
+
+def _due(*flags: tuple[str, object]) -> tuple[str, ...]:
+    """The flags that are due."""
+    return tuple(flag for flag, due in flags if due)
 
 
 def _texts(record: Record) -> dict[str | None, str]:
@@ -336,12 +344,22 @@ def _quotes(item: str) -> list[str]:
     return [next(part for part in found if part) for found in _QUOTE.findall(item)]
 
 
+def _tells(quote: str) -> bool:
+    return bool(content_words(quote) or numbers(quote))
+
+
 def _place(item: str, texts: Mapping[str | None, str]) -> Evidence | None:
-    """Where an item stands: by a quoted part, or as a whole, or as a paraphrase that adds nothing."""
-    for quote in (*_quotes(item), item):
-        evidence = locate(quote, texts)
-        if evidence.found:
-            return evidence
+    """Where an item stands: by a quoted part, or as a whole, or as a paraphrase that adds nothing.
+
+    Letter for letter goes before nearly, whatever part it is; a part that is nearly there keeps all its numbers, dates
+    and names. One of nothing but little words ("the") stands everywhere and shows nothing.
+    """
+    parts = _quotes(item)
+    for fuzzy in (None, _FUZZY):
+        for quote in chain(filter(_tells, parts), (item,)):
+            evidence = locate(quote, texts, fuzzy=fuzzy)
+            if evidence.found and tells_the_same(quote, texts[evidence.passage_id], evidence):
+                return evidence
     for key, text in texts.items():
         if paraphrases(item, text):
             return Evidence(quote=item, passage_id=key, match="paraphrase")
@@ -370,8 +388,7 @@ def _row(
 def _dimension_faults(name: str, dimension: Any, row: Mapping[str, Any], unassessed: frozenset[str]) -> list[str]:
     """5 with items, less than 5 without one that stands where it should, a score for what can't be assessed."""
     path = f"$.dimensions.{name}"
-    items = ITEMS.get(name, "violations")
-    score = dimension.score
+    items, score = ITEMS.get(name, "violations"), dimension.score
     if name in unassessed:
         if score is not None:
             return [f"declared as not assessed, so its score is null @ {path}.score"]
@@ -382,6 +399,13 @@ def _dimension_faults(name: str, dimension: Any, row: Mapping[str, Any], unasses
         where = "source" if name == "key_information_omission" else "summary"
         return [f"score {score} needs one of its {items} to quote the {where}, word for word @ {path}.{items}"]
     return []
+
+
+def _figures_of_example(settings: SummarySettings, verdict: SummaryVerdict) -> list[str]:
+    """A mean or a rating that isn't the scores' under some settings."""
+    scores = {name: getattr(verdict.dimensions, name).score for name in DIMENSIONS}
+    overall = law.weighted(scores, exact(settings.weights))
+    return _figure_faults(verdict, overall, rating(overall, settings.bounds()), f"{weighted(settings.weights)}mean")
 
 
 def _figure_faults(verdict: SummaryVerdict, overall: Fraction | None, due: str | None, mean: str) -> list[str]:
@@ -397,11 +421,20 @@ def _figure_faults(verdict: SummaryVerdict, overall: Fraction | None, due: str |
 
 
 def _key_facts(record: Record, verdict: SummaryVerdict) -> tuple[list[dict[str, str]], list[str]]:
-    """The state of each key fact that was given, and what is missing of them."""
-    told = {fold(fact.fact).text: fact.state for fact in verdict.key_facts or ()}
+    """The state of each key fact that was given, and what is wrong with them."""
+    told: dict[str, str] = {}
+    faults = []
+    for at, fact in enumerate(verdict.key_facts or ()):
+        name, path = fold(fact.fact).text, f"$.key_facts[{at}].state"
+        before = told.setdefault(name, fact.state)
+        if before != fact.state:
+            faults.append(f"the same key fact is {before!r} above, here {fact.state!r}: {fact.fact[:120]!r} @ {path}")
     states = [(fact, told.get(fold(fact).text)) for fact in record.key_facts]
-    missing = [fact for fact, state in states if state is None]
-    faults = [f"key fact without a state: {fact[:120]!r} @ $.key_facts" for fact in missing]
+    faults += [f"key fact without a state: {fact[:120]!r} @ $.key_facts" for fact, state in states if state is None]
+    lacking = [fact for fact, state in states if state in ("partial", "missing")]
+    if lacking and verdict.dimensions.key_information_omission.score == 5:
+        problem = f"a key fact that is partial or missing is an omission, so the score is below 5: {lacking[0][:120]!r}"
+        faults.append(f"{problem} @ $.dimensions.key_information_omission.score")
     return [{"fact": fact, "state": state} for fact, state in states if state is not None], faults
 
 
@@ -456,9 +489,9 @@ def _support_ratio(summary: str, told: Sequence[Evidence]) -> float | None:
     return law.halves_up(1 - Fraction(len(named), len(spans)), 4)
 
 
-def _cause(rows: Mapping[str, Mapping[str, Any]]) -> RootCause | None:
+def _cause(rows: Mapping[str, Mapping[str, Any]], failures: Sequence[str]) -> RootCause | None:
     """A summary's source is given, so what falls short was generated so."""
-    weak = any(row["score"] is not None and row["score"] <= 3 for row in rows.values())
+    weak = bool(failures) or any(row["score"] is not None and row["score"] <= 3 for row in rows.values())
     return "generation" if weak else None
 
 

@@ -39,7 +39,8 @@ def run(
 
     With a store in the plan, or a `memory` that outlives the run, nothing is asked or written twice, and two runs at
     once share the work. `progress` is called from time to time. Once `stopping` says so, what is in flight finishes
-    and the rest is left; a run killed or stopped goes on when the plan runs again. `run_id` names a run to go on with.
+    and the rest is left; a run killed or stopped goes on when the plan runs again. `run_id` names a run to go on with:
+    PlanError where it goes on elsewhere.
     """
     begin = time.perf_counter()
     with _remembering(plan, memory) as kept:
@@ -53,7 +54,7 @@ def run(
         if plan.dry_run:
             total += sum((survey(river, source) for source, _ in river.banks), Report())
         else:
-            with Life(kept, ident, plan) as life, life.holds() if kept else nullcontext() as holds:
+            with Life(kept, ident, plan, again=bool(run_id)) as life, life.holds() if kept else nullcontext() as holds:
                 for source, doors in river.banks:
                     total += river.flow(source, doors, total, holds)
                 total = life.close(total, stopped=river.stopping())
@@ -76,6 +77,7 @@ def _remembering(plan: Plan, memory: Memory | None) -> Iterator[Memory | None]:
 
     where = None if plan.store == "default" else plan.store
     with open_store(where, keep_text=plan.keep_text) as store:
+        store.probe()
         yield store
 
 

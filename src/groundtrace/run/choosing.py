@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from groundtrace.plugins import function
@@ -31,11 +31,11 @@ class Choosing:
         """Whether a trace's errors are asked for, which are known once the whole trace is."""
 
     @classmethod
-    def of(cls, plan: Plan, judge: Judge, memory: Memory) -> Self:
+    def of(cls, plan: Plan, judges: Iterable[Judge], memory: Memory) -> Self:
         """As the plan says; PlanError where its predicate can't be had."""
         told = plan.sample if isinstance(plan.sample, Sampling) else Sampling(share=plan.sample)
-        cap = None if judge.kind == "offline" else told.max_cost_per_day  # what is judged here is judged for nothing
-        return cls(told, Purse(memory, cap))
+        paid = [judge.id for judge in judges if judge.kind != "offline"]  # what is judged here is judged for nothing
+        return cls(told, Purse(memory, told.max_cost_per_day, paid))
 
     def why_not(
         self, ref: Ref, signals: tuple[Signal, ...], default_share: float, tell: Callable[[str], None]
@@ -59,10 +59,11 @@ class Choosing:
 
 
 class Purse:
-    """What may be spent on judges in a day, in US dollars, and whether it was, by all runs on one memory."""
+    """What may be spent on these judges in a day, in US dollars, and whether it was, by all runs on one memory."""
 
-    def __init__(self, memory: Memory, cap: float | None) -> None:
-        self._memory, self._cap = memory, cap
+    def __init__(self, memory: Memory, cap: float | None, judges: Sequence[str]) -> None:
+        self._memory, self._judges = memory, judges
+        self._cap = cap if judges else None
         self._emptied = ""
         self.notes: tuple[str, ...] = ()
         """Why no more traces were taken, for the report."""
@@ -73,9 +74,11 @@ class Purse:
             return False
         today = dt.datetime.now(dt.UTC).replace(hour=0, minute=0, second=0, microsecond=0).isoformat()
         if self._emptied != today:
-            spent = self._memory.spent(today)
-            if spent is None:
-                why = "the judge's replies have no price, so max_cost_per_day can't be kept"
+            costs = {judge: self._memory.spent(today, judge) for judge in self._judges}
+            free = next((judge for judge, cost in costs.items() if cost is None), None)
+            spent = sum(cost or 0.0 for cost in costs.values())
+            if free is not None:
+                why = f"the replies of judge {free} have no price, so max_cost_per_day can't be kept"
             elif spent >= self._cap:
                 why = f"{spent:.2f} US dollars were spent today (UTC), max_cost_per_day is {self._cap:.2f}"
             else:

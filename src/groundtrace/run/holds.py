@@ -52,6 +52,11 @@ class Holds:
         except GroundtraceError as error:  # a hold ends by itself
             logging.getLogger(__name__).debug("holds could not be given back", exc_info=error)
 
+    def keep(self, key: str) -> None:
+        """Keep what its owner took already."""
+        with self._lock:
+            self._until[key] = time.monotonic() + SECONDS
+
     def take(self, key: str) -> bool:
         """Take a trace, or take it for longer; False where another run has it."""
         until = time.monotonic() + SECONDS

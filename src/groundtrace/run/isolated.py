@@ -21,17 +21,17 @@ _BROKE = "rubric_failed"
 class Isolated:
     """The one border where anything may be raised: it is told, and the run goes on with the next item.
 
-    The stack trace goes to the log, at level debug.
+    Only what `lets` names goes through. The stack trace goes to the log, at level debug.
     """
 
-    def __init__(self, what: str, tell: Callable[[str], None]) -> None:
-        self.what, self.tell = what, tell
+    def __init__(self, what: str, tell: Callable[[str], None], *, lets: tuple[type[Exception], ...] = ()) -> None:
+        self.what, self.tell, self.lets = what, tell, lets
 
     def __enter__(self) -> None:
         """Nothing to prepare."""
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
-        if not isinstance(error, Exception) or isinstance(error, InvalidVerdict):
+        if not isinstance(error, Exception) or isinstance(error, self.lets):
             return False
         named = "" if isinstance(error, PlatformError | PlanError) else f"{type(error).__name__}: "
         logging.getLogger(__name__).debug("%s", self.what or named, exc_info=error)
@@ -61,7 +61,7 @@ class Careful:
     def finding(self, record: Record, case: Case, verdict: Any, unassessed: frozenset[str]) -> Finding:
         """The rubric's finding; what it raises beside InvalidVerdict becomes one."""
         said: list[str] = []
-        with Isolated(f"rubric {self.name}", said.append):
+        with Isolated(f"rubric {self.name}", said.append, lets=(InvalidVerdict,)):
             return self._rubric.finding(record, case, verdict, unassessed)
         raise InvalidVerdict([f"{said[0]} @ $"])
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from groundtrace.errors import GroundtraceError, PlanError
 from groundtrace.model import dump
 from groundtrace.plan import Plan
-from groundtrace.run.holds import Holds
+from groundtrace.run.holds import SECONDS, Holds
 from groundtrace.tally import About, Report
 
 if TYPE_CHECKING:
@@ -27,12 +27,18 @@ class Life:
     What a killed run could not say of its end is seen by who asks for it: its process is gone.
     """
 
-    def __init__(self, memory: Memory | None, ident: str, plan: Plan) -> None:
-        self._memory, self._ident, self._plan = memory, ident, plan
-        self._closed = False
+    def __init__(self, memory: Memory | None, ident: str, plan: Plan, *, again: bool = False) -> None:
+        self._memory, self._ident, self._plan, self._again = memory, ident, plan, again
+        self._closed = self._alone = False
 
     def __enter__(self) -> Self:
         if self._memory is not None:
+            from groundtrace.store import owner, run_key
+
+            self._alone = self._memory.lease(run_key(self._ident), owner(self._ident), SECONDS)
+            if self._again and not self._alone:
+                hint = "what it leaves undone can be gone on with once it is over"
+                raise PlanError("resume", self._ident, "goes on elsewhere", hint=hint)
             told = {"folder": str(Path.cwd()), "plan": json.loads(self._plan.model_dump_json())}
             self._memory.start_run(self._ident, json.dumps(told))
         return self
@@ -43,12 +49,15 @@ class Life:
                 self._memory.end_run(self._ident, "interrupted")
 
     def holds(self) -> Holds:
-        """The traces this run works on, in a memory others may share."""
+        """The traces this run works on, in a memory others may share; and itself, which says that it lives."""
         if self._memory is None:
             raise PlanError("memory", None, "is needed to hold traces")
-        from groundtrace.store import owner
+        from groundtrace.store import owner, run_key
 
-        return Holds(self._memory, owner(self._ident))
+        held = Holds(self._memory, owner(self._ident))
+        if self._alone:
+            held.keep(run_key(self._ident))
+        return held
 
     def close(self, report: Report, *, stopped: bool) -> Report:
         """Note how the run ended; the report says whether there is something to go on with."""
@@ -65,14 +74,20 @@ class Life:
 
 
 def unfinished(memory: Memory) -> Run | None:
-    """The run that was cut short last, if it or any other was: stopped, killed, or refused by a platform."""
-    return memory.last_run("interrupted") or memory.last_run("failed")
+    """The run that was cut short last (stopped, killed, refused by a platform); one of this folder goes first."""
+    cut = tuple(memory.runs("interrupted", "failed"))
+    return next((run for run in cut if _folder(run) == str(Path.cwd())), next(iter(cut), None))
+
+
+def _folder(run: Run) -> str | None:
+    """Where a run began."""
+    told = json.loads(run.plan or "{}").get("folder")
+    return told if isinstance(told, str) else None
 
 
 def plan_of(run: Run, store: str | None) -> Plan:
     """The plan a run began with, to be run again on this store; PlanError where its paths would name other things."""
-    told = json.loads(run.plan)
-    if told.get("folder") != str(Path.cwd()):
-        hint = f"go there first: cd {told.get('folder')}"
-        raise PlanError("resume", run.id, f"was started in {told.get('folder')}", hint=hint)
-    return Plan.model_validate({**told["plan"], "store": store})
+    folder = _folder(run)
+    if folder != str(Path.cwd()):
+        raise PlanError("resume", run.id, f"was started in {folder}", hint=f"go there first: cd {folder}")
+    return Plan.model_validate({**json.loads(run.plan)["plan"], "store": store})

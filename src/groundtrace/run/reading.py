@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groundtrace.model import Record
+from groundtrace.plugins import function
 from groundtrace.read import read
 from groundtrace.read.gaps import unreadable
 from groundtrace.run.choosing import UNPICKED
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from groundtrace.model import Ref, Signal, Trace
     from groundtrace.plan import Plan
     from groundtrace.ports import Choose, Convention, Rubric, Source
+    from groundtrace.read.resolve import Resolver
     from groundtrace.run.choosing import Choosing
 
 _PLUMBING = frozenset({
@@ -57,6 +59,7 @@ class Reading:
         """Traces another run worked on when they were read."""
         self.report = Report()
         self._weighing = Weighing(plan, self._note)
+        self._passages = resolver(plan, self._note)
 
     def records(self) -> Iterator[Record]:
         """The records of every trace looked at; one that cannot be read is counted and named."""
@@ -108,7 +111,8 @@ class Reading:
     def _records(self, trace: Trace) -> Iterable[Record]:
         records: tuple[Record, ...] = (_unread(trace),)
         with Isolated(f"trace {trace.ref.trace_id} could not be read", self._skip):
-            records = read(trace, self._conventions) if trace.complete else records
+            if trace.complete:
+                records = read(trace, self._conventions, kind=self._plan.kind, passages=self._passages)
         one = Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
         self.report += sum(map(self._counted, records), one)
         if trace.complete and all(record.kind == "other" for record in records):
@@ -161,6 +165,21 @@ class Reading:
 
     def _fail(self, why: str) -> None:
         self.report += Report(failed=(why,))
+
+
+def resolver(plan: Plan, tell: Callable[[str], None]) -> Resolver | None:
+    """The function that gives texts by their ids, as the plan names it; `tell` hears of an id it broke on."""
+    if plan.passages is None:
+        return None
+    given = function(plan.passages)
+
+    def passages(ident: str, metadata: Mapping[str, Any]) -> str | None:
+        found: list[object] = []
+        with Isolated(f"passages: {plan.passages} broke on {ident}", tell):
+            found.append(given(ident, metadata))
+        return found[0] if found and isinstance(found[0], str) else None
+
+    return passages
 
 
 @dataclass(frozen=True)

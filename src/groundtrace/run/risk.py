@@ -54,10 +54,15 @@ def same_model(judge: str, generator: str) -> bool:
 
     >>> same_model("openai:gpt-5.2,temperature=0", "gpt-5.2-2026-01-01"), same_model("openai:gpt-5.2", "gpt-5.2-mini")
     (True, False)
+    >>> same_model("openai:llama3.1:8b", "llama3.1:8b"), same_model("openai:qwen3:8b", "llama3.1:8b")
+    (True, False)
     """
-    return bool(generator) and _bare(re.split(r"[,@?]", judge, maxsplit=1)[0]) == _bare(generator)
+    provider, _, model = re.split(r"[,@?]", judge, maxsplit=1)[0].partition(":")
+    told = {_bare(generator), _bare(generator.partition(":")[2])}  # a generator may be told with its provider too
+    return bool(judge and generator) and _bare(model or provider) in told
 
 
 def _bare(model: str) -> str:
-    name = re.split(r"[:/]", model.strip().lower())[-1]
-    return re.sub(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$", "", name)
+    """A model without the path it is under and without the date of its version; a tag after a colon is its own."""
+    name = model.strip().lower().rpartition("/")[2]
+    return re.sub(r"(?:-(?:\d{8}|\d{4}-\d{2}-\d{2})|[-:]latest)$", "", name)

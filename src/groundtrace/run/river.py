@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias, cast
 
-from groundtrace.cascade import cascade
+from groundtrace.cascade import cascade, check_judges
 from groundtrace.evaluate import evaluate, never
 from groundtrace.judges.patient import Patient
 from groundtrace.model import Case
@@ -17,7 +17,7 @@ from groundtrace.plugins import load
 from groundtrace.review import audited
 from groundtrace.run.choosing import Choosing
 from groundtrace.run.isolated import Careful, Isolated
-from groundtrace.run.reading import Reading
+from groundtrace.run.reading import Reading, resolver
 from groundtrace.run.risk import Weighing, same_model
 from groundtrace.run.writing import BATCH, Door, Writing
 from groundtrace.tally import Report
@@ -75,7 +75,10 @@ class River:
         sources = _joined(load("source", spec) for spec in plan.sources)
         judge = Patient(load("judge", plan.judge))
         full = Patient(load("judge", plan.cascade.judge)) if plan.cascade else None
+        if full is not None:
+            check_judges(judge, full)
         Weighing(plan, _unsaid)  # what a plan names is had before anything starts
+        resolver(plan, _unsaid)
         return cls(
             plan=plan,
             banks=[(source, doors if doors or plan.dry_run else [_home(source)]) for source in sources],
@@ -83,7 +86,7 @@ class River:
             rubrics=[Careful(load("rubric", spec)) for spec in plan.rubrics],
             judge=judge,
             full=full,
-            choosing=Choosing.of(plan, full or judge, memory),
+            choosing=Choosing.of(plan, [judge, full] if full else [judge], memory),
             memory=memory,
             watch=progress or _unwatched,
             stopping=stopping or never,
@@ -125,9 +128,10 @@ class River:
                 if not self.stopping() and not writing.vain:
                     writing.left_over()
         reading.give_up()
-        notes = [note for door in doors for note in getattr(door.sink, "notes", tuple)()]
-        notes += [note for rubric in self.rubrics for note in rubric.notes()]
-        return reading.report + Report(notes=(*source.notes(), *notes, *self.choosing.purse.notes)) + writing.report
+        notes = [*_notes(f"source {source.platform}", source), *self.choosing.purse.notes]
+        notes += [note for door in doors for note in _notes(f"sink {door.shown}", door.sink)]
+        notes += [note for rubric in self.rubrics for note in _notes(f"rubric {rubric.name}", rubric)]
+        return reading.report + Report(notes=tuple(notes)) + writing.report
 
     def _bring_back(self, passage: _Passage, source: Source) -> None:
         """Look at the traces users complained about since the last run; how far that was is kept once all are written.
@@ -249,7 +253,15 @@ def survey(river: River, source: Source, see: Callable[[Record], None] = lambda 
                 if isinstance(item, Case):
                     asked = len(item.prefix) + len(item.render("0" * 16))
                     total += Report(cases=1, tokens=-(-asked // 4))
-    return reading.report + Report(notes=source.notes()) + total
+    return reading.report + Report(notes=tuple(_notes(f"source {source.platform}", source))) + total
+
+
+def _notes(what: str, told: Source | Sink | Careful) -> list[str]:
+    """What a source, a sink or a rubric has to say for the report, or that it could not."""
+    said: list[str] = []
+    with Isolated(f"notes of {what} are lost", said.append):
+        said += map(str, getattr(told, "notes", tuple)())
+    return said
 
 
 def _joined(sources: Iterable[Source]) -> list[Source]:

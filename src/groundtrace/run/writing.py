@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from groundtrace.adapters.published import results
 from groundtrace.memory import InMemory
 from groundtrace.model import Intent, Receipt
-from groundtrace.review import outranks
+from groundtrace.review import is_of, outranks, stands, subject_of
 from groundtrace.run.holds import key_of
 from groundtrace.run.isolated import Isolated
 from groundtrace.tally import Report
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 BATCH = 16
 """Cards written at once: few enough that a run cut short loses little, enough that files are not opened for each."""
 
+_LEFT_OUT = "partial and not sent"
+"""What the report calls a card that has nothing to send."""
+
+_NO_HEADLINE = "a partial card has no score of its rubric's own: where the headline alone is sent, nothing of it is"
 _REPLIES = 4096
 """Replies kept within a run, so that equal questions close to each other are asked once."""
 
@@ -66,18 +70,25 @@ class Writing:
         self._doors, self._memory, self._holds, self._kind = doors, memory, holds, kind
         self._waiting: list[Scorecard] = []
         self._finished: list[str] = []
-        self._tried: set[tuple[str, str]] = set()
+        self._tried: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._lost: set[str] = set()
         self.vain = 0
         """Batches in a row of which every write to every sink failed."""
         self.report = Report()
 
     def take(self, card: Scorecard) -> None:
         """Write a card, now or with the next few."""
-        if not self._still_ours(card):
+        if not self._is_ours(card):
             return
         kept = self._kept(card)
-        self.report += Report.of_card(kept)
-        self._waiting.append(self._told(kept))
+        asked_now = kept if kept is card else kept.model_copy(update={"attempts": card.attempts})
+        self.report += Report.of_card(asked_now)
+        told = self._told(kept)
+        if told.scores or told.status != "scored":
+            self._waiting.append(told)
+        else:
+            self._left_out()
         if len(self._waiting) >= BATCH:
             self.flush()
 
@@ -88,7 +99,7 @@ class Writing:
 
     def flush(self) -> None:
         """Write what waits to every sink; one that fails keeps no other from its cards."""
-        cards, self._waiting = self._waiting, []
+        cards, self._waiting = [card for card in self._waiting if self._is_ours(card)], []
         finished, self._finished = self._finished, []
         went: Counter[str] = Counter()
         for door in self._doors if cards else ():
@@ -99,20 +110,41 @@ class Writing:
         self.vain = self.vain + 1 if set(went) == {"failed"} else self.vain if not cards else 0
 
     def left_over(self) -> None:
-        """Write what earlier runs meant to write to these sinks and could not; what another run writes now is its."""
+        """Write what earlier runs meant to write to these sinks and could not; what another run writes now is its.
+
+        What is due for a score the card has no more is nobody's: once the card is written, it is forgotten.
+        """
         places = {door.place: door for door in self._doors}
-        due: dict[str, set[str]] = {}
+        due: dict[tuple[str, str], list[Intent]] = {}
         for intent in self._memory.outbox():
-            if intent.sink in places and (intent.sink, intent.card_id) not in self._tried:
-                due.setdefault(intent.card_id, set()).add(intent.sink)
-        for ident, sinks in due.items():
-            card = self._memory.card(ident)
+            where = intent.sink, intent.card_id
+            written = self._tried.get(where)
+            if intent.sink in places and (written is None or (written and intent.score not in written)):
+                due.setdefault(where, []).append(intent)
+        for (place, ident), intents in due.items():
+            card = self._meant(ident, intents[-1])
             if card is None or card.emptied or (self._holds and not self._holds.take(key_of(card.ref))):
                 continue
-            for place in sorted(sinks):
+            if (place, ident) not in self._tried:
                 self._through(places[place], [self._told(card)])
+            written = self._tried[place, ident]
+            with self._memory.batch():
+                for intent in intents:
+                    if written and intent.score not in written:
+                        self._memory.forget(intent)
             if self._holds is not None:
                 self._holds.release([key_of(card.ref)])
+
+    def _meant(self, ident: str, intent: Intent) -> Scorecard | None:
+        """The card a write is due for, in its newest version: another file's record may be numbered alike."""
+        newest = self._memory.card(ident)
+        if newest is None or newest.content_hash == intent.content_hash:
+            return newest
+        of = newest
+        for card in self._memory.history(ident):
+            if intent.content_hash in (card.content_hash, self._told(card).content_hash):
+                of = card
+        return newest if is_of(newest, of.basis) else self._memory.card(ident, subject_of(of.basis))
 
     def note(self, what: str) -> None:
         """Note what was lost."""
@@ -126,22 +158,50 @@ class Writing:
         """What of a card the sinks are given."""
         return headline(card) if self._headline_only else card
 
-    def _still_ours(self, card: Scorecard) -> bool:
-        if self._holds is None or self._holds.held(key_of(card.ref)):
+    def _left_out(self) -> None:
+        """Count a partial card of which no sink is given anything, and say why."""
+        self.report += Report(receipts={door.shown: {_LEFT_OUT: 1} for door in self._doors}, notes=(_NO_HEADLINE,))
+
+    def _is_ours(self, card: Scorecard) -> bool:
+        """Whether nobody else took the card's trace; a process may have slept, between judging and writing too."""
+        key = key_of(card.ref)
+        if self._holds is None or self._holds.held(key):
             return True
-        self.report += Report(held=1)
+        self.report += Report(held=int(key not in self._lost))
+        self._lost.add(key)
         return False
 
     def _kept(self, card: Scorecard) -> Scorecard:
-        """The card that counts from now on: this one, or one whose word weighs more and came in between."""
+        """The card that counts from now on: this one, or one that stands, as where its word weighs more.
+
+        It is the newest version from now on, also where a record of another file with the same id came in between.
+        """
         newest = self._memory.card(card.id)
-        if newest is None or not outranks(newest, self._kind, card.basis):
+        known = newest
+        if newest is not None and not is_of(newest, card.basis):
+            known = self._memory.card(card.id, subject_of(card.basis))
+        if known is None or not self._stays(known, card):
             if newest is None or _kept_of(newest) != _kept_of(card):
                 self._memory.keep_card(card)
             return card
-        scores = sum(score.value is not None for score in newest.scores)
-        self.report += Report(kept={newest.judge_kind: scores})
-        return card if card.content_hash == newest.content_hash else newest
+        if known is not newest:
+            self._memory.keep_card(known)
+        scores = sum(score.value is not None for score in known.scores)
+        self.report += Report(kept={known.judge_kind: scores})
+        return card if card.content_hash == known.content_hash else known
+
+    def _stays(self, known: Scorecard, card: Scorecard) -> bool:
+        """Whether a card stays: against this new one, or, where it was given instead of a new one, against our judge.
+
+        Says why where that was no question of weight.
+        """
+        if outranks(known, card.judge_kind, card.basis):
+            return True
+        if stands(known, card):
+            why = next((f.rationale for f in card.findings if f.status == "unscored" and f.rationale), card.reason)
+            self.note(f"judge {card.judge} gave out on {card.rubric}, so scores of before stay: {why}"[:500])
+            return True
+        return outranks(known, self._kind, card.basis) and known.content_hash == card.content_hash
 
     def _through(self, door: Door, cards: Sequence[Scorecard]) -> Counter[str]:
         """Write cards to one sink; how many of their scores became what."""
@@ -158,8 +218,12 @@ class Writing:
         receipts = [*(receipt for receipt in known if receipt.card_id not in asked), *written]
         for receipt in receipts:
             states[receipt.state] += 1
+            if receipt.state in ("failed", "unconfirmed"):
+                self._tried[door.place, receipt.card_id] = ()
             if receipt.state == "failed":
                 self.fail(f"writing to {door.shown}: {receipt.reason}")
+            if receipt.state == "unconfirmed":
+                self.note(f"writing to {door.shown}: unconfirmed, so tried again with the next run: {receipt.reason}")
         self.report += Report(receipts={door.shown: dict(states)})
         return states
 
@@ -168,8 +232,10 @@ class Writing:
         known: list[Receipt] = []
         left: dict[tuple[str, str], Intent] = {}
         for card in cards:
-            self._tried.add((door.place, card.id))
-            for told in results(card):
+            told_of = results(card)
+            names = tuple(told.score for told in told_of)
+            self._tried[door.place, card.id] = self._names.setdefault(names, names)
+            for told in told_of:
                 intent = Intent(
                     sink=door.place,
                     card_id=card.id,
@@ -190,24 +256,26 @@ class Writing:
         """What became of every score that was due."""
         ids, said = {card_id for card_id, _ in left}, list[str]()
         bare = {card.id for card in cards if card.status != "scored"}
-        spoken: set[str] = set()
+        fates: dict[str, Receipt] = {}
         with Isolated("", said.append):
             for receipt in door.sink.write([card for card in cards if card.id in ids]) if ids else ():
                 left.pop((receipt.card_id, receipt.score), None)
-                spoken.add(receipt.card_id)
+                fates.setdefault(receipt.card_id, receipt)
                 yield receipt.model_copy(update={"sink": door.shown})
         for intent in left.values():
             if said:
                 yield Receipt(**intent.model_dump(), state="failed", reason=said[0])
-            elif intent.card_id not in bare or intent.card_id in spoken:  # of what has no score a sink may be silent
+            elif intent.card_id in bare:  # of what publishes no score a sink speaks as a whole, or not at all
+                if fate := fates.get(intent.card_id):
+                    yield Receipt(**intent.model_dump(), state=fate.state, reason=fate.reason)
+            else:
                 yield Receipt(**intent.model_dump(), state="unconfirmed", reason="the sink said nothing about it")
 
 
 def headline(card: Scorecard) -> Scorecard:
-    """The card with its rubric's own score alone; of a partial one with the mean of what was assessed."""
-    names = {card.rubric} if card.headline and card.headline.value is not None else {f"{card.rubric}.assessed"}
-    scores = tuple(score for score in card.scores if score.name in names)
-    return card.model_copy(update={"scores": scores or tuple(s for s in card.scores if s.name == card.rubric)})
+    """The card with its rubric's own score alone; a partial one has none."""
+    own = () if card.partial else tuple(score for score in card.scores if score.name == card.rubric)
+    return card.model_copy(update={"scores": own})
 
 
 def _kept_of(card: Scorecard) -> tuple[object, ...]:
@@ -229,7 +297,7 @@ class Passing(InMemory):
     def keep_reply(self, judge: str, digest: str, reply: Reply, faults: tuple[str, ...], **_: str) -> None:
         """Keep a reply for a while."""
         with self._lock:
-            self._pay(reply)
+            self._pay(judge, reply)
         if not faults and reply.fault is None:
             self._newest[judge, digest] = reply
             if len(self._newest) > _REPLIES:

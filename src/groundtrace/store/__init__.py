@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -25,18 +25,18 @@ from groundtrace.model import Record
 from groundtrace.store import rows, tables, textless
 from groundtrace.store.address import address_of
 from groundtrace.store.database import Database
-from groundtrace.store.leases import Leases, dead, owner
+from groundtrace.store.leases import Leases, ended, owner, run_key
 from groundtrace.store.schema import prepare
 from groundtrace.store.tables import cards, cursors, outbox, receipts, records, replies, runs
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from sqlalchemy import Insert, Table
+    from sqlalchemy import Insert, Select, Table
 
     from groundtrace.model import Attempt, Intent, Label, Receipt, Reply, Run, RunState, Scorecard
 
-__all__ = ["Store", "open_store", "owner"]
+__all__ = ["Store", "open_store", "owner", "run_key"]
 
 _CONFIRMED = ("written", "unchanged", "kept")
 
@@ -58,6 +58,19 @@ _ATTEMPTS = (
 )
 _HISTORY = select(cards.c.body).where(cards.c.id == bindparam("id")).order_by(cards.c.seq)
 _NEWEST = select(cards.c.body).where(cards.c.id == bindparam("id")).order_by(cards.c.seq.desc()).limit(1)
+_NEWEST_OF = (
+    select(cards.c.body)
+    .where(
+        cards.c.id == bindparam("id"),
+        or_(
+            cards.c.basis == "",
+            cards.c.basis == bindparam("subject"),
+            func.substr(cards.c.basis, 1, bindparam("length")) == bindparam("start"),
+        ),
+    )
+    .order_by(cards.c.seq.desc())
+    .limit(1)
+)
 _RENEW_CARD = (
     update(cards)
     .where(
@@ -73,7 +86,7 @@ _RENEW_CARD = (
         unit=bindparam("now_unit"),
     )
 )
-_WAITING = select(outbox.c.content_hash).where(
+_NOTED = select(outbox.c.content_hash).where(
     outbox.c.sink == bindparam("sink"), outbox.c.feedback_id == bindparam("feedback_id")
 )
 _STANDING = select(receipts).where(
@@ -124,6 +137,10 @@ class Store:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self.close()
 
+    def probe(self) -> None:
+        """Refuse a store nothing can be written to, before anything is asked or decided: PlanError."""
+        self._database.probe(delete(runs).where(false()))
+
     def close(self) -> None:
         """Let go of the database; what was told is there."""
         self._database.close()
@@ -152,12 +169,14 @@ class Store:
         with self._database.writing() as connection:
             connection.execute(_adding(replies), row)
 
-    def spent(self, since: str) -> float | None:
+    def spent(self, since: str, judge: str | None = None) -> float | None:
         """What the replies kept since then (ISO time, UTC) cost in US dollars; None if the price of one is unknown."""
         came = or_(replies.c.fault.is_(None), replies.c.input.is_not(None), replies.c.cost.is_not(None))
         charged = select(func.sum(replies.c.cost), func.count(), func.count(replies.c.cost)).where(
             replies.c.time >= since, replies.c.cached == false(), came
         )
+        if judge is not None:
+            charged = charged.where(replies.c.judge == judge)
         with self._database.reading() as connection:
             total, told, priced = connection.execute(charged).one()
         return float(total or 0.0) if told == priced else None
@@ -183,10 +202,12 @@ class Store:
             text = connection.execute(asked).scalar()
         return None if text is None else rows.value(Record, text)
 
-    def card(self, card_id: str) -> Scorecard | None:
-        """The newest version of a card, or None."""
+    def card(self, card_id: str, subject: str = "") -> Scorecard | None:
+        """The newest version of a card, or None; with a subject, of those that are of it."""
+        asked = {"id": card_id, "subject": subject, "start": f"{subject}-", "length": len(subject) + 1}
         with self._database.reading() as connection:
-            text = connection.execute(_NEWEST, {"id": card_id}).scalar()
+            found = connection.execute(_NEWEST_OF, asked) if subject else connection.execute(_NEWEST, {"id": card_id})
+            text = found.scalar()
         return None if text is None else rows.card_of(text)
 
     def keep_card(self, card: Scorecard) -> None:
@@ -218,18 +239,21 @@ class Store:
 
         What is looked at now comes first, then the card with the lowest score on its own range, then the oldest.
         """
-        newer = cards.alias()
-        asked = (
-            select(cards.c.body)
-            .where(cards.c.waits != "")
-            .where(~exists().where(newer.c.id == cards.c.id, newer.c.seq > cards.c.seq))
-            .order_by(cards.c.waits != "now", cards.c.unit.nulls_last(), cards.c.seq)
-            .limit(limit)
-        )
-        if rubric is not None:
-            asked = asked.where(cards.c.rubric == rubric)
+        first = (cards.c.waits != "now", cards.c.unit.nulls_last(), cards.c.seq)
+        asked = _waiting(rubric).order_by(*first).limit(limit)
         with self._database.reading() as connection:
             return tuple(map(rows.card_of, connection.execute(asked).scalars()))
+
+    def count_waiting(self, rubric: str | None = None) -> int:
+        """How many cards `waiting` gives without a limit."""
+        asked = select(func.count()).select_from(_waiting(rubric).subquery())
+        with self._database.reading() as connection:
+            return connection.execute(asked).scalar_one()
+
+    def rubrics(self) -> tuple[str, ...]:
+        """The rubrics of all cards."""
+        with self._database.reading() as connection:
+            return tuple(connection.execute(select(cards.c.rubric).distinct()).scalars())
 
     def keep_labels(self, labels: Iterable[Label], *, instead_of: tuple[str, str] | None = None) -> None:
         """Keep what a person said of scores; what the same person said of the same score before is over.
@@ -263,10 +287,10 @@ class Store:
         content = intent.content_hash
         with self._database.reading() as connection:  # most are known: they wait for no writer
             known = connection.execute(_STANDING, place | {"content_hash": content}).first()
-            if known is not None and connection.execute(_WAITING, place).first() is None:
+            if known is not None and connection.execute(_NOTED, place).first() is None:
                 return rows.receipt_of(known)
         with self._database.writing(at_once=True) as connection:
-            waiting = connection.execute(_WAITING, place).scalars().all()
+            waiting = connection.execute(_NOTED, place).scalars().all()
             known = connection.execute(_STANDING, place | {"content_hash": content}).first()
             if known is not None and not set(waiting) - {content}:
                 return rows.receipt_of(known)
@@ -304,6 +328,12 @@ class Store:
         """The writes that were noted and never confirmed, oldest first."""
         with self._database.reading() as connection:
             return tuple(map(rows.intent_of, connection.execute(select(outbox).order_by(outbox.c.seq))))
+
+    def forget(self, intent: Intent) -> None:
+        """Take a write out of the outbox that nobody wants any more."""
+        this = {"of_sink": intent.sink, "of_id": intent.feedback_id, "of": intent.content_hash}
+        with self._database.writing() as connection:
+            connection.execute(_DROP_INTENT, this)
 
     # --- who works on what, and how far -------------------------------------------------------------------------
 
@@ -348,19 +378,32 @@ class Store:
             connection.execute(ended)
 
     def last_run(self, state: RunState | None = None) -> Run | None:
-        """The run that began or went on last, of those in this state if one is named.
+        """The run that began or went on last, of those in this state if one is named; see `runs`."""
+        with closing(self._runs([state] if state else [])) as told:
+            return next(told, None)
 
-        One that says it is running, in a process of this machine that is gone, is told as interrupted.
+    def runs(self, *states: RunState) -> tuple[Run, ...]:
+        """The runs, the one that began or went on last first; those in one of these states if any is named.
+
+        One that says it is running is told as interrupted where its process is gone: seen to be dead on this machine,
+        or silent for longer than a run that lives can be.
         """
+        return tuple(self._runs(states))
+
+    def _runs(self, states: Iterable[RunState]) -> Generator[Run]:
+        wanted = set(states)
         asked = select(runs).order_by(runs.c.seq.desc())
-        if state:
-            asked = asked.where(runs.c.state.in_({state, "running"} if state == "interrupted" else {state}))
+        if wanted:
+            asked = asked.where(runs.c.state.in_(wanted | ({"running"} if "interrupted" in wanted else set())))
         with self._database.reading() as connection:
             for row in connection.execute(asked):
-                truly = "interrupted" if row.state == "running" and dead(row.owner) else row.state
-                if state in (None, truly):
-                    return rows.run_of(row, truly)
-        return None
+                state = "interrupted" if row.state == "running" and self._is_cut(row.id, row.owner) else row.state
+                if not wanted or state in wanted:
+                    yield rows.run_of(row, state)
+
+    def _is_cut(self, run_id: str, owned_by: str) -> bool:
+        """Whether a run that says it is running is over: its process is gone, or what it held of itself is."""
+        return ended(owned_by, one_machine=self._database.sqlite) or self._leases.over(run_key(run_id), owned_by)
 
     # --- how ----------------------------------------------------------------------------------------------------
 
@@ -369,6 +412,14 @@ class Store:
 
     def _replacing(self, table: Table) -> Insert:
         return _replacing(table, sqlite=self._database.sqlite)
+
+
+def _waiting(rubric: str | None) -> Select[str]:
+    """The cards that wait, by their newest version."""
+    newer = cards.alias()
+    none = exists().where(newer.c.id == cards.c.id, newer.c.seq > cards.c.seq)
+    asked = select(cards.c.body).where(cards.c.waits != "", ~none)
+    return asked if rubric is None else asked.where(cards.c.rubric == rubric)
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from groundtrace.errors import PlanError, PlatformError
 from groundtrace.store.trouble import trouble
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Executable
 
     from groundtrace.errors import GroundtraceError
     from groundtrace.store.address import Address
@@ -74,6 +74,18 @@ class Database:
     def opened(self) -> None:
         """From here on trouble is the platform's, not the plan's."""
         self._opening = False
+
+    def probe(self, harmless: Executable) -> None:
+        """Run a statement that writes and changes nothing: PlanError where nothing can be written.
+
+        To take the turn of a writer is not enough: SQLite gives it for a file that can only be read, too.
+        """
+        before, self._opening = self._opening, True
+        try:
+            with self.writing() as connection:
+                connection.execute(harmless)
+        finally:
+            self._opening = before
 
     def close(self) -> None:
         """Let go of every connection."""

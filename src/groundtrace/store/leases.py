@@ -65,6 +65,26 @@ def dead(owned_by: str) -> bool:
     return False
 
 
+def ended(owned_by: str, *, one_machine: bool) -> bool:
+    """Whether an owner is gone, as far as can be known of one that holds nothing: dead, or of another boot of its host.
+
+    Where all owners are on `one_machine`, whatever their containers are called, only its boot counts. No lease is given
+    away on this: machines may share a name.
+    """
+    if dead(owned_by):
+        return True
+    parts = owned_by.split(":", 3)
+    if len(parts) != 4:
+        return False
+    then, now = (boot.rpartition("-")[0] for boot in (parts[1], _boot()))
+    return bool(then and now) and then != now and (one_machine or parts[0] == _host())
+
+
+def run_key(run_id: str) -> str:
+    """What a run holds of itself, for as long as it lives."""
+    return f"run:{run_id}"
+
+
 @functools.cache
 def _host() -> str:
     return socket.gethostname().replace(":", "-")
@@ -120,6 +140,12 @@ class Leases:
         """Give a lease back; only its owner can."""
         with self._database.writing(at_once=True) as connection:
             connection.execute(delete(leases).where(leases.c.key == key, leases.c.owner == owned_by))
+
+    def over(self, key: str, owned_by: str) -> bool:
+        """Whether this owner still has a lease and its time is over, as `take` sees it."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(leases).where(leases.c.key == key, leases.c.owner == owned_by)).first()
+            return row is not None and self._over(row, self._now(connection))
 
     def _now(self, connection: Connection) -> float:
         if self._database.sqlite:

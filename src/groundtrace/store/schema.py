@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Step: TypeAlias = "Callable[[Connection], None]"
 
-VERSION = 2
+VERSION = 3
 """The tables as `tables.py` has them."""
 
 
@@ -64,7 +64,12 @@ def _waiting(body: str) -> dict[str, Any] | None:
     return {"waits": waits, "unit": min(units, default=None)}
 
 
-STEPS: Mapping[int, Step] = MappingProxyType({2: _reviews})
+def _spending(connection: Connection) -> None:
+    """What was spent today is looked up before every trace of a run with a cap."""
+    connection.execute(text("CREATE INDEX groundtrace_replies_time ON groundtrace_replies (time)"))
+
+
+STEPS: Mapping[int, Step] = MappingProxyType({2: _reviews, 3: _spending})
 """What brings a store from version n - 1 to n, by n. A step is never changed once it was released."""
 
 _LOCK = 6010031

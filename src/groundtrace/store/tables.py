@@ -117,6 +117,7 @@ Index(
     postgresql_where=replies.c.usable == true(),
 )
 Index("groundtrace_replies_card", replies.c.card_id)
+Index("groundtrace_replies_time", replies.c.time)
 
 cards = Table(
     "groundtrace_cards",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from groundtrace.store.address import Address
 
 AGAIN = "what was kept before is safe; mend it and run again with --resume"
+_FIRST = "mend it and run again"
+"""Said where no run began: there is none to go on with."""
 ANEW = "it was left as it is: move it aside to start anew, or save what it holds with `sqlite3 FILE .recover`"
 _NO_TEXT = "Could not decode to UTF-8"
 """How Python's sqlite3 says that it met bytes that are no text; what follows shows them."""
@@ -47,26 +49,24 @@ def _of_sqlite(code: str, said: str, path: Path, *, opening: bool) -> Groundtrac
     if starts("CORRUPT", "NOTADB"):
         return PlanError("store", str(path), f"is damaged ({said})", hint=ANEW)
     if starts("BUSY", "LOCKED", "PROTOCOL"):
-        return PlatformError(f"the store {path} is locked{_holders(path)}; let it finish or end it, then {_retry()}")
+        again = "run again" if opening else "run again with --resume"
+        then = f"let it finish or end it, then {again}, or name another with --store"
+        return PlatformError(f"the store {path} is locked{_holders(path)}; {then}")
     if starts("FULL"):
-        return PlatformError(f"no room left for the store {path}; {AGAIN}")
+        return PlatformError(f"no room left for the store {path}; {_FIRST if opening else AGAIN}")
     if starts("READONLY", "CANTOPEN", "PERM", "AUTH") and opening:
         problem = "cannot be opened for writing" if path.exists() else "cannot be made here"
         hint = "give write access to the file and its folder, or name another with --store"
         return PlanError("store", str(path), f"{problem} ({said})", hint=hint)
-    return PlatformError(f"the store {path} cannot be written or read ({said}); {AGAIN}")
+    return PlatformError(f"the store {path} cannot be written or read ({said}); {_FIRST if opening else AGAIN}")
 
 
 def _of_postgres(state: str, said: str, shown: str, *, opening: bool) -> GroundtraceError:
     if opening and (state == "3D000" or ('database "' in said and "does not exist" in said)):
         return PlanError("store", shown, f"does not exist ({said})", hint="make it with createdb")
     if state == "53100":
-        return PlatformError(f"no room left for the store {shown}; {AGAIN}")
-    return PlatformError(f"the store {shown} cannot be reached or used ({said}); {AGAIN}")
-
-
-def _retry() -> str:
-    return "run again with --resume, or name another with --store"
+        return PlatformError(f"no room left for the store {shown}; {_FIRST if opening else AGAIN}")
+    return PlatformError(f"the store {shown} cannot be reached or used ({said}); {_FIRST if opening else AGAIN}")
 
 
 def _holders(path: Path) -> str:

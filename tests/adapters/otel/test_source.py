@@ -6,9 +6,10 @@ import gzip
 import io
 import itertools
 import json
+import os
 import random
-import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "otlp"
 ODD = sorted(FIXTURES.glob("odd/*.expected"))
 SECOND = 1_000_000_000
 ALWAYS = Window()
+METRICS = (
+    '{"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"gauge": {"dataPoints": [{"startTimeUnixNano": 1}]}}]}]}]}'
+)
 
 
 def read(path: Path | str, window: Window = ALWAYS, choose: Callable[..., bool] = lambda *_: True) -> list[Trace]:
@@ -101,15 +105,6 @@ def test_odd_files_lose_nothing_else(expected: Path, monkeypatch: pytest.MonkeyP
 def test_there_are_odd_files() -> None:
     """An empty folder proves nothing."""
     assert len(ODD) >= 28
-
-
-@pytest.mark.parametrize("other", ["jaeger.json", "zipkin.json"])
-def test_other_formats_are_named(other: str) -> None:
-    """Who exported the wrong thing is told what it is."""
-    source = OtelSource(str(FIXTURES / other))
-    assert not list(source.traces(Window(), lambda *_: True))
-    assert other.partition(".")[0].capitalize() in source.notes()[0]
-    assert "OTLP" in source.notes()[0]
 
 
 @pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".zst", zstandard.ZstdCompressor().compress)])
@@ -192,6 +187,88 @@ def test_of_a_repeated_span_the_fuller_copy_is_kept_in_any_order(tmp_path: Path)
         assert [one.attributes for one in trace.spans] == [{"a": 1}]
         assert trace.notes == ("3 spans came more than once: the fuller copy was kept",)
         assert [(loss.count, loss.lines) for loss in source.losses] == [(3, [2, 3, 4])]
+
+
+# --- too much for memory --------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)  # a disk has its own pace
+@given(
+    order=st.permutations(range(24)),
+    held=st.sampled_from([0.0, 0.0005, 0.001, 0.003]),
+    window=st.sampled_from([ALWAYS, Window(until=8 * SECOND)]),
+)
+def test_what_goes_to_the_disk_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, order: list[int], held: float, window: Window
+) -> None:
+    """In the same order, with copies, logs, notes and losses, however little may be held in memory."""
+    more: dict[str, Any] = {
+        "attributes": [{"key": "n", "value": {"intValue": "9" * 30}}, {"key": "s", "value": {"stringValue": "é"}}]
+    }
+    lines = [spans(span(1 + n // 3, trace=1 + n % 3, start=SECOND * (9 - n % 3), **more)) for n in range(12)]
+    lines += [spans(span(1, trace=1, start=9 * SECOND), span(5, trace=4, start=0), span(0, trace=2))]
+    lines += [logs(log(1, trace=1 + n, timeUnixNano=str(9 + n))) for n in range(5)]
+    lines += [spans(span(1, trace=1, start=9 * SECOND)).replace("step 1", "half \\ud83d"), "torn{"]
+    lines += [spans(span(6, trace=5, parentSpanId=f"{6:016x}"))] * 4
+    file = put(tmp_path_factory.mktemp("any") / "x.jsonl", *[lines[number] for number in order])
+
+    def seen(held_mb: float) -> tuple[list[Trace], dict[Any, int], list[str]]:
+        source = OtelSource(str(file), held_mb=held_mb)
+        met: list[str] = []
+
+        def choose(ref: Ref, _: object) -> bool:
+            met.append(ref.trace_id)
+            return int(ref.trace_id, 16) != 3
+
+        traces = list(source.traces(window, choose))
+        counts: dict[Any, int] = {}
+        for loss in source.losses:
+            counts[loss.problem] = counts.get(loss.problem, 0) + loss.count
+        return traces, counts, met
+
+    assert seen(held) == seen(64)
+
+
+def test_the_temporary_file_is_nobody_elses_and_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read to the end, given up, or failed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "t"))
+    (tmp_path / "t").mkdir()
+    file = put(tmp_path / "x.jsonl", *[spans(span(1, trace)) for trace in range(1, 9)])
+    modes: list[int] = []
+    made = tempfile.TemporaryFile
+
+    def watched(**named: Any) -> Any:
+        opened = made(**named)
+        modes.append(os.fstat(opened.fileno()).st_mode & 0o777)
+        return opened
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", watched)
+    source = OtelSource(str(file), held_mb=0)
+    assert len(list(source.traces(ALWAYS, lambda *_: True))) == 8
+    given_up = source.traces(ALWAYS, lambda *_: True)
+    next(given_up)
+    del given_up
+    failing = source.traces(Window(since=1), lambda *_: 1 // 0 == 0)
+    with pytest.raises(ZeroDivisionError):
+        next(failing)
+    assert modes == [0o600] * 3
+    assert not list((tmp_path / "t").iterdir())
+
+
+def test_a_full_disk_is_said_before_anything_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace is never handed out in parts: the reading stops, and says what to change."""
+    file = put(tmp_path / "x.jsonl", *[spans(span(1, trace)) for trace in range(1, 9)])
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb+", 0))  # noqa: PTH123, SIM115
+    with pytest.raises(PlanError, match="TMPDIR"):
+        list(OtelSource(str(file), held_mb=0).traces(ALWAYS, lambda *_: True))
+
+
+def test_what_is_not_looked_at_is_never_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample of a large file costs what the sample holds."""
+    file = put(tmp_path / "x.jsonl", *[spans(span(n, 1 + n % 100)) for n in range(1, 1001)])
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: pytest.fail("wrote to the disk"))
+    source = OtelSource(str(file), held_mb=0.01)
+    assert len(list(source.traces(ALWAYS, lambda ref, _: int(ref.trace_id, 16) == 7))) == 1
 
 
 # --- logs -----------------------------------------------------------------------------------------------------------
@@ -365,16 +442,16 @@ def test_files_are_recognised_by_how_they_start(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(spans(span(1)).encode()))
     assert OtelSource.recognises(packed)
     records = put(tmp_path / "records.jsonl", '{"query": "resourceSpans", "answer": "a"}')
-    unknown = [FIXTURES / "zipkin.json", records, tmp_path / "missing", Path("/dev/null")]
+    unknown = [put(tmp_path / "metrics.jsonl", METRICS), records, tmp_path / "missing", Path("/dev/null")]
     assert not any(map(OtelSource.recognises, unknown))
 
 
 def test_the_doctor_looks_at_every_file(tmp_path: Path) -> None:
     """And says what to do about the one that is not well."""
-    shutil.copy(FIXTURES / "zipkin.json", tmp_path)
+    put(tmp_path / "metrics.jsonl", METRICS)
     put(tmp_path / "x.jsonl", spans(span(1)))
     checks = {Path(check.name).name: check for check in OtelSource(str(tmp_path)).doctor()}
     assert checks["x.jsonl"].well
-    assert not checks["zipkin.json"].well
-    assert "OTLP" in checks["zipkin.json"].remedy
+    assert not checks["metrics.jsonl"].well
+    assert "OTLP" in checks["metrics.jsonl"].remedy
     assert not list(OtelSource(str(tmp_path)).labels())

@@ -189,7 +189,12 @@ _NAMES = {
     "instrumentationLibrary": "scope",
 }
 """Names that Tempo and OTLP before 1.0 gave things."""
+_WRAPPED = ("trace", "result")
+"""In what Tempo's second API and Jaeger's third put OTLP."""
 _SNAKE = re.compile("_([a-z])")
+
+NESTED = object()
+"""Stands for JSON that is nested too deep to be read."""
 
 
 @dataclass(slots=True)
@@ -201,8 +206,10 @@ class Parsed:
     """Messages whose text was no Unicode here and there; U+FFFD stands in its place."""
     misshapen: int = 0
     """Resources, spans and log records that fit no reading of the protocol."""
-    strange: str | None = None
-    """What the text holds where it is JSON and neither traces nor logs."""
+    others: list[object] = field(default_factory=list)
+    """JSON values that are no OTLP, as they stand."""
+    torn: bool = False
+    """Whether the bytes of those were no UTF-8, or held half characters."""
 
 
 def parse(data: bytes) -> Parsed | None:
@@ -210,8 +217,8 @@ def parse(data: bytes) -> Parsed | None:
 
     >>> parse(b'{"resource_spans": [{"scope_spans": [{"spans": [{"span_id": "07", "x": 1}]}]}]}').misshapen
     0
-    >>> parse(b'{"resourceMetrics": []}').strange
-    'metrics, not traces'
+    >>> parse(b'{"resourceMetrics": []}').others
+    [{'resourceMetrics': []}]
     """
     try:
         export = _decode(data)
@@ -224,14 +231,26 @@ def parse(data: bytes) -> Parsed | None:
     except ValueError:
         return None
     except RecursionError:
-        return Parsed(strange="JSON that is nested too deep")
-    documents = [_member(item, "trace") or item for item in (raw if isinstance(raw, list) else [raw])]
+        return Parsed(others=[NESTED])
     parsed = Parsed()
-    if any(_is_otlp(document) for document in documents):
-        parsed.exports = [_fitted(document, parsed) for document in documents]
-    else:
-        parsed.strange = _looks(documents)
+    for item in raw if isinstance(raw, list) else [raw]:
+        document = next((inner for name in _WRAPPED if _is_otlp(inner := _member(item, name))), _bare(item))
+        if _is_otlp(document):
+            parsed.exports.append(_fitted(document, parsed))
+        else:
+            parsed.others.append(item)
+    if parsed.others or not parsed.exports:
+        parsed.others = parsed.others or [raw]
+        parsed.torn = _torn(parsed.others)
     return parsed
+
+
+def _bare(item: object) -> object:
+    """Spans of OTLP in a list of their own, as Phoenix hands them out, put where OTLP has them; else the item."""
+    spans = _listed(_member(item, "data"))
+    if spans and all(isinstance(_member(span, "attributes"), list) and _member(span, "traceId") for span in spans):
+        return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+    return item
 
 
 def _fitted(document: object, parsed: Parsed) -> Export:
@@ -335,15 +354,23 @@ def _is_otlp(document: object) -> bool:
     return isinstance(document, dict) and any(_camel(key) in ("resourceSpans", "resourceLogs") for key in document)
 
 
-def _looks(documents: list[object]) -> str:
-    """What JSON that is no OTLP looks like."""
+def _torn(raw: object) -> bool:
+    """Whether a text in JSON holds half characters; bytes that are no UTF-8 were read as such."""
+    try:
+        json.dumps(raw, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except RecursionError:
+        return False
+    return False
+
+
+def looks(documents: list[object]) -> str:
+    """What JSON that nobody reads looks like."""
     first = documents[0] if documents else None
+    if first is NESTED:
+        return "JSON that is nested too deep"
     keys: set[str] = set(first) if isinstance(first, dict) else set()
     if keys & {"resourceMetrics", "resource_metrics"}:
         return "metrics, not traces"
-    if {"traceId", "id"} <= keys:
-        return "Zipkin's JSON"
-    rows = first.get("data") if isinstance(first, dict) else None
-    if isinstance(rows, list) and rows and isinstance(rows[0], dict) and "traceID" in rows[0]:
-        return "Jaeger's JSON"
     return "JSON that is no OTLP"

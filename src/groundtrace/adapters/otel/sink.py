@@ -85,7 +85,7 @@ class OtelSink:
             if _ids(card)[1]:  # a link must name a span
                 self._spans.append(due, lambda keys: carrier(card, _picked(published, keys)), over)
         except OSError as error:
-            return dict.fromkeys(due, "failed"), f"{self.events.parent}: {error.strerror or error}"
+            return dict.fromkeys(due, "failed"), error.strerror or str(error)
         return states, ""
 
 

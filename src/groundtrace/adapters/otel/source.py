@@ -1,41 +1,34 @@
-"""Traces from OTLP JSON files: spread over lines, files and services, told twice, with their logs in another file."""
+"""Traces from files: spread over lines, files and services, told twice, with their logs in another file."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groundtrace.adapters.lines import (
-    LINE_MB,
-    NOT_JSON,
-    Losses,
-    Problem,
-    companions,
-    find,
-    head,
-    is_companion,
-    is_own,
-    join,
-    texts,
-)
+from msgspec.structs import replace
+
+from groundtrace.adapters.files import companions, find, is_companion, is_own, join
+from groundtrace.adapters.lines import LINE_MB, NOT_JSON, Losses, Problem, called, chunks, head, split
+from groundtrace.adapters.otel import formats, protobuf
+from groundtrace.adapters.otel.shelf import HELD_MB, Held, Shelf, start_of
 from groundtrace.adapters.otel.sink import OtelSink
 from groundtrace.adapters.otel.wire import Decoder
 from groundtrace.errors import PlanError
 from groundtrace.model import Check, Log, Ref, Signal, Span, Trace, Window
 
 if TYPE_CHECKING:
+    from groundtrace.adapters.lines import Text
     from groundtrace.adapters.otel.wire import Decoded
     from groundtrace.model import Label
     from groundtrace.ports import Choose, Source
 
-_OTLP = re.compile(rb'"(resource_?[sS]pans|resource_?[lL]ogs|batches|scope_?[sS]pans|instrumentationLibrarySpans)"\s*:')
+_OPENING = 64
+"""Bytes that tell protobuf from text."""
 
 _NAMELESS = Problem("span has no trace id", "spans have no trace id", "skipped")
 _MISSHAPEN = Problem("entry fits no OTLP message", "entries fit no OTLP message", "skipped")
@@ -43,34 +36,28 @@ _REPEATED = Problem("span came a second time", "spans came a second time", "the 
 _CIRCLE = Problem("span stands below itself", "spans stand below themselves", "kept, read from where a circle starts")
 _ORPHANS = Problem("log record names a trace that is not here", "log records name traces that are not here", "left out")
 _OURS = Problem("was written by groundtrace", "", "skipped; give the traces it speaks of")
-_NOTHING = Problem("holds no trace files", "", "nothing to read; *.jsonl and *.json are read, also as .gz or .zst")
+_NOTHING = Problem(
+    "holds no trace files", "", "nothing to read; *.jsonl, *.json and *.pb are read, each also as .gz or .zst"
+)
 _LOGS = Problem("holds logs, not traces", "", "joined to the spans they name, where a file of traces holds those")
 
 
-@dataclass(slots=True)
-class _Held:
-    """What the files told of one trace so far."""
-
-    spans: dict[str, Span] = field(default_factory=dict)
-    logs: list[Log] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    repeated: int = 0
-
-
 class OtelSource:
-    """Traces from OTLP JSON: a file, a folder, a glob, or `-` for standard input; plain, .gz or .zst.
+    """Traces from OTLP as JSON or protobuf: a file, a folder, a glob, or `-` for standard input; plain, .gz or .zst.
 
+    The JSON of Jaeger, Zipkin, Tempo, Phoenix and MLflow is read as well; each file is told by what it holds.
     Spans are merged by trace id over all files; the log records of `x.logs.jsonl` beside `x.jsonl` are joined to the
     spans they name. A JSON text longer than `line_mb` MB is skipped. PlanError where the path leads nowhere; all other
     trouble is in `notes`, and counted in `losses`. Spans are held until the last file is read, those of the traces
-    looked at only: about as many bytes as their JSON has.
+    looked at only: in memory as far as they came from `held_mb` MB of files, else in a temporary file.
     """
 
     platform = "otel"
 
-    def __init__(self, path: str, *, line_mb: int = LINE_MB) -> None:
-        self.place = find(path)
+    def __init__(self, path: str, *, line_mb: int = LINE_MB, held_mb: float = HELD_MB) -> None:
+        self.place = find(path, binary=True)
         self.line_mb = line_mb
+        self.held_mb = held_mb
         self.losses = Losses()
 
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - files are read whole; what was judged before is in the memory
@@ -83,16 +70,16 @@ class OtelSource:
         wanted = _Wanted(choose)
         always = window == Window()
         at_once = always and not getattr(choose, "patient", False)
-        held = self._gather(wanted if at_once else None)
-        for start, trace_id in sorted((_start(of.spans.values()), name) for name, of in held.items() if of.spans):
-            of = held.pop(trace_id)
-            if at_once or ((always or _inside(window, of.spans, start)) and wanted(trace_id, _errors(of.spans))):
-                circles = _in_circles(of.spans)
-                if circles:
-                    self.losses.add(self.place.path, _CIRCLE, count=len(circles))
-                    of.notes += [f"span {ident}: stands below itself" for ident in circles]
-                yield _whole(trace_id, of)
-        orphans = sum(len(of.logs) for trace_id, of in held.items() if wanted.asked.get(trace_id, True))
+        orphans = 0
+        with Shelf(self.held_mb) as shelf:
+            self._gather(shelf, wanted if at_once else None)
+            for trace_id, start, of in shelf.traces():
+                if not of.spans:
+                    orphans += len(of.logs) if wanted.asked.get(trace_id, True) else 0
+                elif at_once or ((always or _inside(window, of.spans, start)) and wanted(trace_id, _errors(of.spans))):
+                    yield self._whole(trace_id, of)
+            if shelf.repeated:
+                self.losses.add(self.place.path, _REPEATED, count=shelf.repeated)
         if orphans:
             self.losses.add(self.place.path, _ORPHANS, count=orphans)
 
@@ -101,7 +88,8 @@ class OtelSource:
         if not isinstance(other, OtelSource) or (place := join(self.place, other.place)) is None:
             return None
         both = copy(self)
-        both.place, both.line_mb, both.losses = place, max(self.line_mb, other.line_mb), Losses()
+        both.place, both.losses = place, Losses()
+        both.line_mb, both.held_mb = max(self.line_mb, other.line_mb), max(self.held_mb, other.held_mb)
         return both
 
     def labels(self, since: int | None = None) -> Iterator[Label]:  # noqa: ARG002 - the port's parameter
@@ -109,11 +97,11 @@ class OtelSource:
         return iter(())
 
     def doctor(self) -> Iterator[Check]:
-        """Whether each file can be read and starts like OTLP JSON; standard input is not touched."""
+        """Whether each file can be read and starts like traces; standard input is not touched."""
         for file in filter(None, self._files()):
-            well = self.recognises(file)
-            detail = "OTLP JSON" if well else "does not start like OTLP JSON"
-            yield Check(str(file), well, detail, "" if well else "export traces as OTLP JSON lines")
+            held = _held(file)
+            detail = held or "does not start like OTLP JSON or any other form of traces that is read"
+            yield Check(str(file), held is not None, detail, "" if held else "export traces as OTLP JSON lines")
 
     def home(self) -> OtelSink:
         """The sink beside the files: x.groundtrace.logs.jsonl and x.groundtrace.jsonl for x.jsonl."""
@@ -126,15 +114,15 @@ class OtelSource:
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Whether a file, or a file of a folder, starts like OTLP JSON; nothing else is opened.
+        """Whether a file, or a file of a folder, starts like traces in a form that is read; nothing else is opened.
 
         >>> OtelSource.recognises(Path("no/such/file"))
         False
         """
         if path.is_dir():
             with suppress(PlanError):
-                return any(cls.recognises(file) for file in find(str(path)).files())
-        return _OTLP.search(head(path)) is not None
+                return any(cls.recognises(file) for file in find(str(path), binary=True).files())
+        return _held(path) is not None
 
     def _files(self) -> list[Path | None]:
         """The files to read, each once, with the log records that stand beside them; None is standard input."""
@@ -144,28 +132,27 @@ class OtelSource:
         beside = (more for file in files if not is_companion(file) for more in companions(file))
         return list({file.resolve(): file for file in (*files, *beside)}.values())
 
-    def _gather(self, wanted: _Wanted | None) -> dict[str, _Held]:
-        """Everything by trace id; of the wanted traces only, where that can be told yet."""
-        held: defaultdict[str, _Held] = defaultdict(_Held)
-        for name, line, decoded in self._read():
+    def _gather(self, shelf: Shelf, wanted: _Wanted | None) -> None:
+        """Everything onto the shelf; of the wanted traces only, where that can be told yet."""
+        for name, line, size, decoded in self._read():
+            kept = False
             for span in decoded.spans:
                 if wanted is None or wanted(span.trace_id):
-                    of = held[span.trace_id]
-                    known = of.spans.setdefault(span.id, span)
-                    if known is not span:
-                        of.spans[span.id] = max(known, span, key=_fullness)
-                        of.repeated += 1
+                    kept = True
+                    if not shelf.of(span.trace_id).take(span):
                         self.losses.add(name, _REPEATED, line)
             for log in decoded.logs:
                 if log.trace_id and (wanted is None or wanted.asked.get(log.trace_id, True)):
-                    held[log.trace_id].logs.append(log)
+                    kept = True
+                    shelf.of(log.trace_id).logs.append(log)
             for note in decoded.notes:
                 self.losses.add(name, note.problem, line)
-                held[note.trace_id].notes.append(note.text)
-        return held
+                shelf.of(note.trace_id).notes.append(note.text)
+            if kept:
+                shelf.took(size)
 
-    def _read(self) -> Iterator[tuple[str, int, Decoded]]:
-        """What each JSON text holds; what can't be read is counted."""
+    def _read(self) -> Iterator[tuple[str, int, int, Decoded]]:
+        """What each JSON text or message holds, with its size; what can't be read is counted."""
         decoder = Decoder()
         files = self._files()
         beside = {companion for file in files if file for companion in companions(file)}
@@ -176,16 +163,37 @@ class OtelSource:
                 self.losses.add(str(file), _OURS)
                 continue
             spans = logs = False
-            for text in texts(file, self.losses, self.line_mb):
+            for text, unreadable in self._texts(file):
                 decoded = decoder.decode(text.data)
                 if decoded is None:
-                    self.losses.add(text.file, NOT_JSON, text.line)
+                    self.losses.add(text.file, unreadable, text.line)
                     continue
                 self._count(text.file, text.line, decoded)
                 spans, logs = spans or bool(decoded.spans), logs or bool(decoded.logs)
-                yield text.file, text.line, decoded
+                yield text.file, text.line, len(text.data), decoded
             if logs and not spans and file not in beside:
                 self.losses.add(str(file or "standard input"), _LOGS)
+
+    def _texts(self, file: Path | None) -> Iterator[tuple[Text, Problem]]:
+        """The texts or messages of a file, each with what it is called where it is neither."""
+        data, start = chunks(file, self.losses), b""
+        while len(start) < _OPENING and (piece := next(data, None)) is not None:
+            start += piece
+        whole = chain([start] if start else [], data)
+        form = protobuf.form(start)
+        if form is None:
+            found, unreadable = split(whole, called(file), self.losses, self.line_mb), NOT_JSON
+        else:
+            found, unreadable = protobuf.split(whole, form, called(file), self.losses, self.line_mb), protobuf.DAMAGED
+        return ((text, unreadable) for text in found)
+
+    def _whole(self, trace_id: str, of: Held) -> Trace:
+        """A trace, with what is odd about the whole of it noted."""
+        circles = _in_circles(of.spans)
+        if circles:
+            self.losses.add(self.place.path, _CIRCLE, count=len(circles))
+            of.notes += [f"span {ident}: stands below itself" for ident in circles]
+        return _whole(trace_id, of)
 
     def _count(self, name: str, line: int, decoded: Decoded) -> None:
         if decoded.strange:
@@ -216,7 +224,13 @@ def _errors(spans: Mapping[str, Span]) -> tuple[Signal, ...]:
     return (Signal("error", value=True, comment=failed.status_message),) if failed else ()
 
 
-def _whole(trace_id: str, of: _Held) -> Trace:
+def _held(file: Path) -> str | None:
+    """What the traces in a file look like they are, or None."""
+    start = head(file)
+    return "OTLP protobuf" if protobuf.form(start) else formats.named(start)
+
+
+def _whole(trace_id: str, of: Held) -> Trace:
     """A trace in the order it ran, each log record with the span it names."""
     joined: dict[str, list[Log]] = {}
     rest: list[Log] = []
@@ -258,17 +272,9 @@ def _distinct(logs: Iterable[Log]) -> Iterator[Log]:
             yield log
 
 
-def _fullness(span: Span) -> tuple[int, int, str]:
-    return len(span.attributes), span.end or 0, repr((span.attributes, span.events))
-
-
-def _start(spans: Iterable[Span]) -> float:
-    return min((span.start for span in spans if span.start), default=math.inf)
-
-
 def _inside(window: Window, spans: dict[str, Span], first: float) -> bool:
     """Whether the root starts in the window; the first span stands in for a root that is missing or has no time."""
-    start = _start(span for span in spans.values() if span.parent_id not in spans)
+    start = start_of({span.id: span for span in spans.values() if span.parent_id not in spans})
     start = first if start == math.inf else start
     return start == math.inf or (
         (window.since is None or start >= window.since) and (window.until is None or start < window.until)

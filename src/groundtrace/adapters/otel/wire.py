@@ -1,26 +1,19 @@
-"""OTLP JSON to the spans and log records it tells of: ids in hex, values as Python has them."""
+"""Files' texts and messages to the spans and log records they tell of: ids in hex, values as Python has them."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from groundtrace.adapters.lines import Problem, damage
-from groundtrace.adapters.otel import messages
-from groundtrace.adapters.otel.messages import AnyValue, KeyValue, LogRecord
+from groundtrace.adapters.otel import formats, messages, protobuf
+from groundtrace.adapters.otel.messages import KeyValue, LogRecord
+from groundtrace.adapters.otel.values import identity, integer, neat, plain, time
 from groundtrace.model import Event, Link, Log, Span
-
-DEEPEST = 32
-"""How deep arrays and maps in an attribute may nest."""
-
-TOO_DEEP = "(nested too deep)"
-"""Stands where an attribute nests deeper than that."""
 
 _KINDS: Mapping[object, str] = {
     spelling: kind
@@ -32,6 +25,7 @@ _STATUSES: Mapping[object, str] = {
     for number, status in enumerate(("ok", "error"), start=1)
     for spelling in (number, str(number), f"STATUS_CODE_{status.upper()}")
 }
+_ANY_DEPTH = 200
 _UNNAMED = Problem("span has no id", "spans have no id", "kept, with one made from the content")
 _BACKWARDS = Problem("span ends before it starts", "spans end before they start", "kept")
 _DAMAGED = Problem(
@@ -39,7 +33,6 @@ _DAMAGED = Problem(
     "spans or log records held text that is no Unicode",
     "kept, U+FFFD stands there",
 )
-_HEX = {size: re.compile(f"[0-9a-f]{{{2 * size}}}") for size in (8, 16)}
 
 
 class Note(NamedTuple):
@@ -52,7 +45,7 @@ class Note(NamedTuple):
 
 @dataclass(slots=True)
 class Decoded:
-    """What one OTLP JSON text held."""
+    """What one text or message held."""
 
     spans: list[Span] = field(default_factory=list)
     logs: list[Log] = field(default_factory=list)
@@ -66,7 +59,7 @@ class Decoded:
 
 
 class Decoder:
-    """Reads OTLP JSON texts one by one; equal names, trace ids and resources share their memory.
+    """Reads texts and messages one by one; equal names, trace ids and resources share their memory.
 
     >>> text = b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "0af7651916cd43dd8448eb211c80319c", '
     >>> text += b'"spanId": "00f067aa0ba902b7", "attributes": [{"key": "n", "value": {"intValue": "7"}}]}]}]}]}'
@@ -81,11 +74,11 @@ class Decoder:
         self._resource: Mapping[str, Any] = {}
 
     def decode(self, data: bytes) -> Decoded | None:
-        """What one text holds; None where it is no JSON at all."""
-        parsed = messages.parse(data)
+        """What one text or message holds; None where it is neither JSON nor protobuf."""
+        parsed = protobuf.parse(data) if protobuf.opens(data) else messages.parse(data)
         if parsed is None:
             return None
-        decoded = Decoded(misshapen=parsed.misshapen, strange=parsed.strange)
+        decoded = Decoded(misshapen=parsed.misshapen)
         for export in parsed.exports:
             for group in export.resource_spans or ():
                 self._take_spans(group, decoded)
@@ -94,72 +87,108 @@ class Decoder:
                     decoded.logs += map(self._log, of_scope.log_records or ())
         for message in parsed.replaced:
             what = "a log record of span" if isinstance(message, LogRecord) else "span"
-            note = f"{what} {_id(message.span_id, 8)}: {damage(data)}"
+            note = f"{what} {identity(message.span_id, 8)}: {damage(data)}"
             decoded.notes.append(Note(self._trace_id(message.trace_id), note, _DAMAGED))
+        if parsed.others:
+            self._take_foreign(parsed, decoded, data)
         return decoded
 
     def _take_spans(self, group: messages.ResourceSpans, decoded: Decoded) -> None:
         resource = self._shared(group.resource)
+        spans, notes = decoded.spans, decoded.notes
         for of_scope in group.scope_spans or ():
             scope = self._name((of_scope.scope and of_scope.scope.name) or "")
             for message in of_scope.spans or ():
-                trace_id = self._trace_id(message.trace_id)
-                if trace_id:
-                    span = self._span(message, trace_id, resource, scope)
-                    decoded.spans.append(span)
-                    decoded.notes += _oddities(message, span)
-                else:
+                trace_id = self._traces.get(message.trace_id or "") or self._trace_id(message.trace_id)
+                if not trace_id:
                     decoded.nameless += 1
+                    continue
+                span = self._span(message, trace_id, resource, scope)
+                spans.append(span)
+                if span.end and span.start and span.end < span.start:
+                    notes.append(_backwards(span))
+                if not message.span_id or not identity(message.span_id, 8):
+                    notes.append(_unnamed(span))
 
     def _span(self, message: messages.Span, trace_id: str, resource: Mapping[str, Any], scope: str) -> Span:
         attributes = self._attributes(message.attributes)
-        status = message.status
+        status, name, events, links = message.status, message.name or "", message.events, message.links
+        parent, dropped = message.parent_span_id, message.dropped_attributes_count
+        # By position, in the order of the model: by name costs half as much again.
         return Span(
-            id=_id(message.span_id, 8) or _made_id(message, attributes),
-            trace_id=trace_id,
-            name=self._name(message.name or ""),
-            parent_id=_id(message.parent_span_id, 8) or None,
-            kind=_KINDS.get(message.kind, "internal"),
-            start=_time(message.start_time_unix_nano),
-            end=_time(message.end_time_unix_nano),
-            status=_STATUSES.get(status.code, "unset") if status else "unset",
-            status_message=(status.message or "") if status else "",
-            attributes=attributes,
-            events=tuple(
-                Event(self._name(event.name or ""), _time(event.time_unix_nano), self._attributes(event.attributes))
-                for event in message.events or ()
-            ),
-            links=tuple(
-                Link(self._trace_id(link.trace_id), _id(link.span_id, 8), self._attributes(link.attributes))
-                for link in message.links or ()
-            ),
-            scope=scope,
-            resource=resource,
-            dropped=_integer(message.dropped_attributes_count) or 0,
+            identity(message.span_id, 8) or _made_id(message, attributes),
+            trace_id,
+            self._names.setdefault(name, name),
+            (identity(parent, 8) or None) if parent else None,
+            _KINDS.get(message.kind, "internal"),
+            time(message.start_time_unix_nano),
+            time(message.end_time_unix_nano),
+            _STATUSES.get(status.code, "unset") if status else "unset",
+            (status.message or "") if status else "",
+            attributes,
+            tuple([self._event(event) for event in events]) if events else (),
+            tuple([self._link(link) for link in links]) if links else (),
+            (),
+            scope,
+            resource,
+            (integer(dropped) or 0) if dropped else 0,
         )
+
+    def _event(self, event: messages.Event) -> Event:
+        return Event(self._name(event.name or ""), time(event.time_unix_nano), self._attributes(event.attributes))
+
+    def _link(self, link: messages.Link) -> Link:
+        return Link(self._trace_id(link.trace_id), identity(link.span_id, 8), self._attributes(link.attributes))
 
     def _log(self, message: LogRecord) -> Log:
         attributes = self._attributes(message.attributes)
         name = message.event_name or attributes.get("event.name") or ""
         return Log(
-            name=self._name(name if isinstance(name, str) else ""),
-            body=None if message.body is None else _plain(message.body, DEEPEST),
-            attributes=attributes,
-            time=_time(message.time_unix_nano) or _time(message.observed_time_unix_nano),
-            trace_id=self._trace_id(message.trace_id),
-            span_id=_id(message.span_id, 8) or None,
+            self._name(name if isinstance(name, str) else ""),
+            None if message.body is None else plain(message.body),
+            attributes,
+            time(message.time_unix_nano) or time(message.observed_time_unix_nano),
+            self._trace_id(message.trace_id),
+            identity(message.span_id, 8) or None,
         )
 
+    def _take_foreign(self, parsed: messages.Parsed, decoded: Decoded, data: bytes) -> None:
+        """The spans of other tools' JSON, and the name of what is none of them."""
+        documents = [neat(other, _ANY_DEPTH) for other in parsed.others] if parsed.torn else parsed.others
+        looked = [formats.spans(document) for document in documents]
+        if all(spans is None for spans in looked) and not parsed.exports:
+            decoded.strange = messages.looks(parsed.others)
+            return
+        for spans in looked:
+            decoded.misshapen += spans is None
+            for read in spans or ():
+                if not read.trace_id:
+                    decoded.nameless += 1
+                    continue
+                span = read
+                if not read.id:
+                    span = replace(read, id=_digest(read.parent_id, read.name, read.start, read.attributes))
+                    decoded.notes.append(_unnamed(span))
+                decoded.spans.append(span)
+                if span.end and span.start and span.end < span.start:
+                    decoded.notes.append(_backwards(span))
+        if parsed.torn:
+            traces = {span.trace_id for span in decoded.spans}
+            decoded.notes += [Note(trace, f"its spans: {damage(data)}", _DAMAGED) for trace in sorted(traces)]
+
     def _attributes(self, pairs: Iterable[KeyValue] | None) -> dict[str, Any]:
-        names = self._names
         found: dict[str, Any] = {}
-        for pair in pairs or ():
-            value = pair.value
-            key = names.setdefault(pair.key or "", pair.key or "")
-            if value is None or value.string_value is not None:
-                found[key] = value and value.string_value
-            else:
-                found[key] = _plain(value, DEEPEST)
+        if pairs:
+            named = self._names.setdefault
+            for pair in pairs:
+                value = pair.value
+                key = pair.key or ""
+                key = named(key, key)
+                if value is None:
+                    found[key] = None
+                else:
+                    text = value.string_value
+                    found[key] = plain(value) if text is None else text
         return found
 
     def _name(self, name: str) -> str:
@@ -168,7 +197,7 @@ class Decoder:
     def _trace_id(self, raw: str | None) -> str:
         known = self._traces.get(raw or "")
         if known is None:
-            known = self._traces[raw or ""] = _id(raw, 16)
+            known = self._traces[raw or ""] = identity(raw, 16)
         return known
 
     def _shared(self, resource: messages.Resource | None) -> Mapping[str, Any]:
@@ -181,80 +210,17 @@ class Decoder:
 
 def _made_id(message: messages.Span, attributes: Mapping[str, Any]) -> str:
     """An id for a span that came without one: the same for the same content."""
-    content = (message.parent_span_id, message.name, message.start_time_unix_nano, message.end_time_unix_nano)
-    return hashlib.sha256(repr((content, attributes)).encode()).hexdigest()[:16]
+    times = (message.start_time_unix_nano, message.end_time_unix_nano)
+    return _digest((message.parent_span_id, message.name, *times), attributes)
 
 
-def _oddities(message: messages.Span, span: Span) -> Iterator[Note]:
-    if not _id(message.span_id, 8):
-        said = f"span {span.id}: came without an id; this one is made from its content"
-        yield Note(span.trace_id, said, _UNNAMED)
-    if span.start and span.end and span.end < span.start:
-        yield Note(span.trace_id, f"span {span.id}: ends before it starts", _BACKWARDS)
+def _digest(*content: object) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
-# --- one value ------------------------------------------------------------------------------------------------------
+def _unnamed(span: Span) -> Note:
+    return Note(span.trace_id, f"span {span.id}: came without an id; this one is made from its content", _UNNAMED)
 
 
-def _plain(value: AnyValue, depth: int) -> Any:
-    """A value as Python has it; a number that is none (NaN, Infinity) is the word for it."""
-    if value.int_value is not None:
-        whole = _integer(value.int_value)
-        return str(value.int_value) if whole is None else whole
-    if value.double_value is not None:
-        return _double(value.double_value)
-    if value.array_value is not None:
-        items = value.array_value.values or ()
-        return [item and _plain(item, depth - 1) for item in items] if depth else TOO_DEEP
-    if value.kvlist_value is not None:
-        pairs = value.kvlist_value.values or ()
-        return {pair.key or "": pair.value and _plain(pair.value, depth - 1) for pair in pairs} if depth else TOO_DEEP
-    scalars = (value.string_value, value.bool_value, value.bytes_value)
-    return next((scalar for scalar in scalars if scalar is not None), None)
-
-
-def _integer(value: float | str | None) -> int | None:
-    try:
-        return None if value is None else int(value)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _double(value: float | str) -> float | str:
-    try:
-        number = float(value)
-    except ValueError:
-        return str(value)
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def _time(value: float | str | None) -> int | None:
-    """Nanoseconds since 1970, or None where there are none: 0 is how protobuf writes nothing."""
-    time = _integer(value)
-    return time if time and time > 0 else None
-
-
-def _id(raw: str | None, size: int) -> str:
-    """An id of so many bytes in hex, from hex or base64; one that is neither stays what it is, all zeros is none.
-
-    >>> _id("bmEtc0NybqfIGc/rf4s/XQ==", 16), _id("0000000000000000", 8), _id("my-span", 8)
-    ('6e612d7343726ea7c819cfeb7f8b3f5d', '', 'my-span')
-    """
-    if not raw or not raw.strip("0"):
-        return ""
-    hexadecimal = _HEX[size]
-    if hexadecimal.fullmatch(raw):
-        return raw
-    plain = raw.lower().replace("-", "")
-    if hexadecimal.fullmatch(plain):
-        return plain
-    if len(raw) == -(-size // 3) * 4 and raw.endswith("="):
-        try:
-            read = base64.b64decode(raw.replace("-", "+").replace("_", "/"), validate=True)
-        except binascii.Error:
-            return raw
-        if len(read) == size:
-            return read.hex() if any(read) else ""
-    return raw
+def _backwards(span: Span) -> Note:
+    return Note(span.trace_id, f"span {span.id}: ends before it starts", _BACKWARDS)

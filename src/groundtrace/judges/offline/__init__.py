@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CUTS", "RULES", "OfflineJudge", "confidence", "level"]
 
-RULES = 2
+RULES = 3
 """Counts up whenever a rule here or in `groundtrace.lexical` moves a score."""
 
 _RUBRICS: Mapping[str, Callable[[Mapping[str, Any], Tokenise], Answered]] = MappingProxyType(
@@ -110,7 +110,8 @@ def _version() -> str:
         RULES,
         (measure.CUTS, measure.ON_TOPIC, measure.STEEPNESS, measure.SILENT, measure.CLAUSE_WORDS),
         (lexical.WEIGHTS, lexical.COVERING, lexical.SAME_WORDS),
-        (accuracy.FACTS, summary.SHARES, summary.FOREMOST, summary.FADING, summary.MASSES, summary.HELD),
+        (accuracy.FACTS, accuracy.LISTED, accuracy.ROOM),
+        (summary.SHARES, summary.FOREMOST, summary.FADING, summary.MASSES, summary.HELD),
         libraries,
     )
     return f"{RULES}.{hashlib.sha256(repr(moving).encode() + tables).hexdigest()[:8]}"

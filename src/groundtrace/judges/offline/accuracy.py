@@ -3,15 +3,19 @@
 A claim is Supported where source support would give a 4 and no number or name is missing; Contradicted only where a
 sentence of the evidence shows another number, date or name in the place of the claim's; Partially Supported where one
 of its clauses is supported and another isn't. Everything else is Unverifiable, a possible negation above all.
+Of a text with very many claims the first are judged, and the reply says by a flag that there were more.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from fractions import Fraction
+from itertools import islice
+from typing import Any, Literal, TypeAlias, get_args
 
 from groundtrace.judges.offline.measure import (
     Answered,
@@ -20,6 +24,7 @@ from groundtrace.judges.offline.measure import (
     flags,
     halves_up,
     level,
+    numbered,
     quoted,
     quotes,
     reasons,
@@ -30,15 +35,19 @@ from groundtrace.lexical import Clash, Comparison, Passages, clash, clauses, com
 FACTS = 3
 """A clause of fewer words that carry meaning is no claim of its own."""
 
-Result: TypeAlias = Literal["Supported", "Contradicted", "Partially Supported", "Unverifiable"]
+LISTED, ROOM = 500, 400_000
+"""How many claims are judged, and how many characters their rows have: a person reads no more, a reply has an end."""
 
-_HALVES: Mapping[Result, int | None] = {
-    "Supported": 2,
-    "Partially Supported": 1,
-    "Contradicted": 0,
-    "Unverifiable": None,
-}
-_SCORES = (0, 0.5, 1)
+LEFT_OUT = "claims_left_out"
+"""The flag of a reply in which not every claim has a row."""
+
+_LONGEST_CLAIM, _LONGEST_QUOTE, _LONGEST_REASON = 2_000, 800, 1_200
+
+Result: TypeAlias = Literal["Supported", "Partially Supported", "Contradicted", "Unverifiable"]
+
+_WORTH: Mapping[str, float] = {"Supported": 1, "Partially Supported": 0.5, "Contradicted": 0}
+"""What a result scores where the user set nothing else; what is Unverifiable has no score."""
+
 _WHERE = "the evidence"
 _COMPOUND = re.compile(r";\s+|,\s+(?:and|but|while|whereas)\s+", re.IGNORECASE)
 _VERB = re.compile(
@@ -66,15 +75,37 @@ def check_facts(body: Mapping[str, Any], tokenise: Tokenise) -> Answered:
     texts = [passage["text"] for passage in body["evidence"]]
     evidence = Passages(texts, tokenise)
     told = stated(body["target_text"], [passage["id"] for passage in body["evidence"]]) or [body["target_text"].strip()]
-    held = [_hold(part, evidence) for claim in told for part in split(claim)]
-    scored = [halves for item in held if (halves := _HALVES[item.result]) is not None]
+    worth = body.get("scores") or _WORTH
+    parts = (part for claim in told for part in split(claim))
+    held, rows = _judged(islice(parts, LISTED), evidence, texts, worth)
+    left = next(parts, None) is not None or len(rows) < len(held)
+    held = held[: len(rows)]
+    scored = [score for item in held if (score := worth.get(item.result)) is not None]
+    mean = sum((Fraction(str(score)) for score in scored), Fraction(0)) / len(scored) if scored else None
     verdict = {
-        "overall_factual_accuracy_score": halves_up(sum(scored), 2 * len(scored), 2) if scored else None,
+        "overall_factual_accuracy_score": None if mean is None else halves_up(mean.numerator, mean.denominator, 2),
         "total_verifiable_claims": len(scored),
-        "claim_verifications": [_verification(at, item, texts) for at, item in enumerate(held, start=1)],
-        "overall_summary": _summary(held),
+        "claim_verifications": rows,
+        "overall_summary": _summary(held, more=left),
     }
-    return verdict, flags([item.found for item in held])
+    return verdict, flags([item.found for item in held]) + ((LEFT_OUT,) if left else ())
+
+
+def _judged(
+    claims: Iterable[str], evidence: Passages, texts: Sequence[str], worth: Mapping[str, float]
+) -> tuple[list[_Held], list[dict[str, Any]]]:
+    """The claims held against the evidence, and the rows of the reply, as many as there is room for."""
+    held: list[_Held] = []
+    rows: list[dict[str, Any]] = []
+    room = ROOM
+    for at, claim in enumerate(claims, start=1):
+        held.append(_hold(claim, evidence))
+        row = _verification(at, held[-1], texts, worth)
+        room -= len(json.dumps(row, ensure_ascii=False))
+        if room < 0:
+            break
+        rows.append(row)
+    return held, rows
 
 
 def split(claim: str) -> Iterator[str]:
@@ -119,20 +150,29 @@ def _carried(found: Comparison) -> bool:
     return level(found) >= 4 and not (found.missing_numbers or found.missing_names or found.personal)
 
 
-def _verification(at: int, item: _Held, texts: Sequence[str]) -> dict[str, Any]:
+def _verification(at: int, item: _Held, texts: Sequence[str], worth: Mapping[str, float]) -> dict[str, Any]:
     """A claim as the reply lists it."""
-    halves = _HALVES[item.result]
-    wrong = halves is not None and halves < 2
+    quote = _quote(item, texts)
+    wrong = item.result in ("Partially Supported", "Contradicted")
     grave = item.clash is not None and not item.clash.slight
     return {
         "claim_id": f"C{at}",
-        "claim_text": item.text,
+        "claim_text": _cut(item.text, _LONGEST_CLAIM),
         "verification_result": item.result,
-        "evidence_quote": _quote(item, texts),
-        "score": None if halves is None else _SCORES[halves],
+        "evidence_quote": _cut(quote, _LONGEST_QUOTE) if quote else None,
+        "score": worth.get(item.result),
         "severity": ("Major" if grave else "Minor") if wrong else None,
-        "judge_rationale": _rationale(item, texts),
+        "judge_rationale": _cut(_rationale(item, texts), _LONGEST_REASON),
     }
+
+
+def _cut(text: str, longest: int) -> str:
+    """A text, or of a long one as many whole words as may be.
+
+    >>> _cut("grey dust on the Moon", 12), _cut("dust", 12)
+    ('grey dust', 'dust')
+    """
+    return text if len(text) <= longest else text[: longest + 1].rsplit(" ", 1)[0][:longest]
 
 
 def _quote(item: _Held, texts: Sequence[str]) -> str | None:
@@ -159,10 +199,11 @@ def _rationale(item: _Held, texts: Sequence[str]) -> str:
     return " ".join([*told, *reasons(item.found, _WHERE)])
 
 
-def _summary(held: Sequence[_Held]) -> str:
+def _summary(held: Sequence[_Held], *, more: bool) -> str:
     """What is right and what is wrong with the text."""
     counted = Counter(item.result for item in held)
-    told = ", ".join(f"{counted[result]} {result.lower()}" for result in _HALVES if counted[result])
+    told = ", ".join(f"{counted[result]} {result.lower()}" for result in get_args(Result) if counted[result])
     first = next((item.clash for item in held if item.clash), None)
     wrong = f" The text has {first.claimed} where the evidence has {first.stated}." if first else ""
-    return f"Of {len(held)} claims: {told}.{wrong}"
+    rest = " The claims after these were not judged." if more else ""
+    return f"Of {'the first ' if more else ''}{numbered(len(held), 'claim', 'claims')}: {told}.{wrong}{rest}"

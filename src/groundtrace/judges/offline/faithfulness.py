@@ -14,6 +14,7 @@ from groundtrace.judges.offline.measure import (
     beginning,
     flags,
     level,
+    numbered,
     overall,
     quoted,
     quotes,
@@ -125,9 +126,10 @@ def _citations(
             loose += reached < 4 and level(hold(claim, tuple(together[claim]))) < 4
     bare = sum(item.level >= 4 and not item.cited for item in held)
     score = _accuracy(stood, wrong, loose=loose, bare=bare)
-    told = [f"{len(stood) - len(wrong)} of {len(stood)} citations point to a passage that holds their claim."]
+    pointing = numbered(len(stood), "citation points", "citations point")
+    told = [f"{len(stood) - len(wrong)} of {pointing} to a passage that holds their claim."]
     told += [f"{loose} of them hold only a part of it."] if loose else []
-    told += [f"{bare} backed claims have no citation."] if bare else []
+    told += [f"{numbered(bare, 'backed claim has', 'backed claims have')} no citation."] if bare else []
     shown = [span for span in dict.fromkeys(spans) if any(map(str.isalnum, span))][:3] or beginning(
         [answer, *texts.values()]
     )
@@ -149,7 +151,7 @@ def _support(answer: str, held: Sequence[_Held], texts: Mapping[str, str], *, ab
     if not held:
         return _dimension(5, "The answer makes no factual claim.", whole)
     weak = [item for item in held if item.level < 4]
-    told = [f"{len(held) - len(weak)} of {len(held)} claims are backed by the passages."]
+    told = [f"{len(held) - len(weak)} of {numbered(len(held), 'claim is', 'claims are')} backed by the passages."]
     if not texts:
         told.append("The retrieval came back empty.")
     for item in weak[:2]:

@@ -58,7 +58,8 @@ def stated(text: str, ids: Sequence[str] = ()) -> list[str]:
 def level(found: Comparison) -> int:
     """The level of support, 1..5: never 5 where something is missing or a negation is in doubt.
 
-    A number of two or more digits that stands nowhere, or a clause on which the passage is silent, makes it 3 at most.
+    A number of two or more digits, or with a minus, that stands nowhere makes it 3 at most, and so does a clause on
+    which the passage is silent.
 
     >>> night = Passages(["The night ferry leaves at 21:40 every day except Sunday."])
     >>> told = "The night ferry leaves at {} every day."
@@ -171,3 +172,12 @@ def halves_up(numerator: int, denominator: int, digits: int) -> float:
     """
     scale: int = 10**digits
     return (2 * scale * numerator + denominator) // (2 * denominator) / scale
+
+
+def numbered(n: int, one: str, several: str) -> str:
+    """A number and what there is so much of.
+
+    >>> numbered(1, "claim", "claims"), numbered(0, "is", "are")
+    ('1 claim', '0 are')
+    """
+    return f"{n} {one if n == 1 else several}"

@@ -8,7 +8,7 @@ listed quotes summary and source word for word.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,8 +17,10 @@ from groundtrace.judges.offline.measure import (
     SILENT,
     Answered,
     Tokenise,
+    beginning,
     flags,
     level,
+    numbered,
     overall,
     stated,
 )
@@ -79,7 +81,7 @@ def judge_summary(body: Mapping[str, Any], tokenise: Tokenise) -> Answered:
     states = [(fact, _STATES[level(compare(fact, Passages([summary], tokenise)))]) for fact in facts]
     dimensions = {
         "factual_consistency": _consistency(held, texts),
-        "key_information_omission": _key_facts(states, source) if states else _omission(source, tokenise(summary)),
+        "key_information_omission": _left_out(states, source, tokenise(summary)),
         "unsupported_content_insertion": _insertion(held),
         "entity_relationship_preservation": _entities(held, tokenise, texts),
     }
@@ -122,7 +124,7 @@ def quotation(text: str, before: str = "", behind: str = "") -> str:
     first = next((at for at, char in enumerate(text) if char.isalnum()), 0)
     text = text if first < _QUOTABLE // 2 else text[first:]
     shown = text if len(text) <= _QUOTABLE else text[:_QUOTABLE].rsplit(" ", 1)[0]
-    for opens, closes in _SIGNS:
+    for opens, closes in _SIGNS if content_words(shown) else ():  # of little words alone no quoted part counts
         if closes not in shown and opens not in shown and len(shown) > 1:
             return f"{before}{opens}{shown}{closes}{behind}"
     return shown
@@ -140,7 +142,7 @@ def _consistency(held: Sequence[_Held], texts: Sequence[str]) -> dict[str, Any]:
     score = grade(1 - len(wrong) / len(held))
     if any(item.clash or item.found.missing_numbers or item.found.missing_names for item in wrong):
         score = min(3, score)
-    told = f"The source carries {len(held) - len(wrong)} of {len(held)} claims of the summary."
+    told = f"The source carries {len(held) - len(wrong)} of {numbered(len(held), 'claim', 'claims')} of the summary."
     return _dimension(score, told, "violations", (_violation(item, texts) for item in wrong))
 
 
@@ -169,7 +171,7 @@ def _insertion(held: Sequence[_Held]) -> dict[str, Any]:
             added += 0.5
     if not items:
         return _dimension(5, "The source has something of everything the summary says.", "inserted_items")
-    told = f"The source is silent on {len(items)} of {len(held)} claims, or on a part of them."
+    told = f"The source is silent on {len(items)} of {numbered(len(held), 'claim', 'claims')}, or on a part."
     return _dimension(grade(1 - added / len(held)), told, "inserted_items", items)
 
 
@@ -197,21 +199,56 @@ def _entities(held: Sequence[_Held], tokenise: Tokenise, texts: Sequence[str]) -
 # --- what the summary leaves out --------------------------------------------------------------------------------------
 
 
-def _omission(source: Passages, summary: Tokens) -> dict[str, Any]:
-    """How much of the source's foremost sentences, by weight, the summary holds."""
+def _left_out(states: Sequence[tuple[str, str]], source: Passages, summary: Tokens) -> dict[str, Any]:
+    """The dimension: what the summary lacks of the source's foremost sentences or of its key facts, the graver one."""
+    covers = _covers(source, summary)
+    score, told, items = _omission(covers)
+    short = [(fact, state) for fact, state in states if state != "present"]
+    if states:
+        counted = Counter(state for _, state in states)
+        facts, present = numbered(len(states), "key fact", "key facts"), numbered(counted["present"], "is", "are")
+        told += f" Of {facts} {present} present and {counted['partial']} partial."
+    if short:
+        score = min(score, grade((counted["present"] + counted["partial"] / 2) / len(states)))
+        items = [*_shown(short, source), *items] or [_least(covers, source)]
+    return _dimension(score, told, "omitted_items", items)
+
+
+def _covers(source: Passages, summary: Tokens) -> list[tuple[float, float, str]]:
+    """The source's foremost sentences: salience, the share of its weight that the summary holds, the text."""
     held = frozenset[str]().union(*summary.stems)
-    foremost = _foremost(source)
-    covers = [(salience, _share(stems, weights, held), text) for salience, stems, weights, text in foremost]
+    return [(salience, _share(stems, weights, held), text) for salience, stems, weights, text in _foremost(source)]
+
+
+def _omission(covers: Sequence[tuple[float, float, str]]) -> tuple[int, str, list[str]]:
+    """How much of the source's foremost sentences, by weight, the summary holds: score, explanation, items."""
     total = sum(salience for salience, _, _ in covers)
     mass = sum(salience * cover for salience, cover, _ in covers) / total if total else 1.0
     left = [text for _, cover, text in covers if cover < HELD]
     score = 1 + sum(mass >= cut for cut in MASSES)
     if score == 5 and not left:
-        return _dimension(5, "The summary has most of the source's foremost sentences.", "omitted_items")
+        return 5, "The summary has most of the source's foremost sentences.", []
     if not left:
         left = [min(covers, key=lambda one: one[1])[2]]
     told = f"The summary holds {round(100 * mass)} % of the words of the source's {len(covers)} foremost sentences."
-    return _dimension(min(4, score), told, "omitted_items", (quotation(text, behind=" is left out") for text in left))
+    return min(4, score), told, [quotation(text, behind=" is left out") for text in left]
+
+
+def _shown(short: Sequence[tuple[str, str]], source: Passages) -> Iterator[str]:
+    """Where the source has the key facts that the summary lacks; of one that it never had nothing can be shown."""
+    for fact, state in short:
+        found = compare(fact, source)
+        for place, start, end in found.sentences[:1]:
+            text = source.parts[place].text[start:end]
+            if content_words(text):
+                yield quotation(text, behind=f" is {state}")
+
+
+def _least(covers: Sequence[tuple[float, float, str]], source: Passages) -> str:
+    """The foremost sentence of which the summary holds least, or how a source without any begins."""
+    if covers:
+        return quotation(min(covers, key=lambda one: one[1])[2], behind=" is held least")
+    return next(iter(beginning(part.text for part in source.parts)), "")
 
 
 def _foremost(source: Passages) -> list[_Sentence]:
@@ -229,19 +266,3 @@ def _foremost(source: Passages) -> list[_Sentence]:
 def _share(stems: frozenset[str], weights: Mapping[str, int], held: frozenset[str]) -> float:
     """The share of a sentence's weight that is held."""
     return sum(weights[word] for word in stems & held) / sum(weights[word] for word in stems)
-
-
-def _key_facts(states: Sequence[tuple[str, str]], source: Passages) -> dict[str, Any]:
-    """How many of the facts a faithful summary must hold it holds; each that it lacks is shown in the source."""
-    counted = Counter(state for _, state in states)
-    items = []
-    for fact, state in states:
-        found = compare(fact, source) if state != "present" else None
-        if found and found.sentences:
-            place, start, end = found.sentences[0]
-            items.append(quotation(source.parts[place].text[start:end], behind=f" is {state}"))
-    told = f"Of {len(states)} key facts {counted['present']} are present and {counted['partial']} partial."
-    if not items:
-        return _dimension(5, told, "omitted_items")
-    share = (counted["present"] + counted["partial"] / 2) / len(states)
-    return _dimension(grade(share), told, "omitted_items", items)

@@ -1,0 +1,143 @@
+"""One value at a time: ids, times and attribute values of any spelling, as Python and the model have them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import math
+import re
+from typing import Any
+
+from groundtrace.adapters.lines import clean
+from groundtrace.adapters.otel.messages import AnyValue
+
+DEEPEST = 32
+"""How deep arrays and maps in an attribute may nest."""
+
+TOO_DEEP = "(nested too deep)"
+"""Stands where an attribute nests deeper than that."""
+
+_DIGITS = "0123456789abcdef"
+_SECOND = 1_000_000_000
+_FRACTION = re.compile(r"\.(\d{1,9})\d*")
+
+
+def plain(value: AnyValue, depth: int = DEEPEST) -> Any:
+    """A value as Python has it; a number that is none (NaN, Infinity) is the word for it."""
+    if value.int_value is not None:
+        whole = integer(value.int_value)
+        return str(value.int_value) if whole is None else whole
+    if value.double_value is not None:
+        return double(value.double_value)
+    if value.array_value is not None:
+        items = value.array_value.values or ()
+        return [item and plain(item, depth - 1) for item in items] if depth else TOO_DEEP
+    if value.kvlist_value is not None:
+        pairs = value.kvlist_value.values or ()
+        return {pair.key or "": pair.value and plain(pair.value, depth - 1) for pair in pairs} if depth else TOO_DEEP
+    scalars = (value.string_value, value.bool_value, value.bytes_value)
+    return next((scalar for scalar in scalars if scalar is not None), None)
+
+
+def neat(value: Any, depth: int = DEEPEST) -> Any:
+    r"""Any JSON as an attribute may hold it: whole characters, numbers that are numbers, not too deep.
+
+    >>> neat({"a": [float("nan"), "half \ud83d"]})
+    {'a': ['NaN', 'half �']}
+    """
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, float):
+        return double(value)
+    if isinstance(value, list):
+        return [neat(item, depth - 1) for item in value] if depth else TOO_DEEP
+    if isinstance(value, dict):
+        return {clean(key): neat(item, depth - 1) for key, item in value.items()} if depth else TOO_DEEP
+    return value
+
+
+def integer(value: float | str | None) -> int | None:
+    """The whole number, or None where it is none."""
+    try:
+        return None if value is None else int(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def double(value: float | str) -> float | str:
+    """The number; what is none is said in words."""
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return str(value)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def time(value: float | str | None) -> int | None:
+    """Nanoseconds since 1970, or None where there are none: 0 is how protobuf writes nothing."""
+    try:
+        found = int(value)  # type: ignore[arg-type]  # None is the TypeError
+    except (ValueError, OverflowError, TypeError):
+        return None
+    return found if found > 0 else None
+
+
+def moment(value: object, unit: int = 1) -> int | None:
+    """Nanoseconds since 1970 from a count of units of so many, or from a date; a date without a zone is in UTC.
+
+    >>> moment(1_700_000_000_000_001, 1000), moment("2023-11-14T22:13:20.000001002Z")
+    (1700000000000001000, 1700000000000001002)
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return time(value * unit)
+    if not isinstance(value, str):
+        return None
+    if value.isdecimal():
+        return time(int(value[:20]) * unit)
+    fraction = _FRACTION.search(value)
+    try:
+        date = dt.datetime.fromisoformat(_FRACTION.sub("", value, count=1))
+        seconds = (date if date.tzinfo else date.replace(tzinfo=dt.UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return time(int(seconds) * _SECOND + (int(fraction[1].ljust(9, "0")) if fraction else 0))
+
+
+def identity(raw: str | None, size: int) -> str:
+    """An id of so many bytes in hex, from hex or base64; one that is neither stays what it is, all zeros is none.
+
+    >>> identity("bmEtc0NybqfIGc/rf4s/XQ==", 16), identity("0000000000000000", 8), identity("my-span", 8)
+    ('6e612d7343726ea7c819cfeb7f8b3f5d', '', 'my-span')
+    """
+    if not raw or not raw.strip("0"):
+        return ""
+    if len(raw) == 2 * size and not raw.strip(_DIGITS):
+        return raw
+    folded = raw.lower().replace("-", "")
+    if len(folded) == 2 * size and not folded.strip(_DIGITS):
+        return folded
+    if len(raw) == -(-size // 3) * 4 and raw.endswith("="):
+        try:
+            read = base64.b64decode(raw.replace("-", "+").replace("_", "/"), validate=True)
+        except binascii.Error:
+            return raw
+        if len(read) == size:
+            return read.hex() if any(read) else ""
+    return raw
+
+
+def padded(raw: object, size: int) -> str:
+    """An id as tools other than OpenTelemetry write it: with `0x` before it, or without its leading zeros.
+
+    >>> padded("0x1f", 8), padded("1F", 8), padded(None, 8)
+    ('000000000000001f', '000000000000001f', '')
+    """
+    if not isinstance(raw, str):
+        return ""
+    short = raw.lower().removeprefix("0x")
+    if 0 < len(short) < 2 * size and not short.strip(_DIGITS):
+        return identity(short.zfill(2 * size), size)
+    return identity(short if raw[:2] in ("0x", "0X") else raw, size)
