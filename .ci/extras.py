@@ -11,7 +11,7 @@ from pathlib import Path
 EXPECTED = {
     "openai": {"openai": (2,), "aiohttp": (3,)},
     "anthropic": {"pydantic-ai-slim": (2, 60), "anthropic": (0,)},
-    "google": {"pydantic-ai-slim": (2, 60), "google-genai": (1,), "aiohttp": (3,)},
+    "google": {"pydantic-ai-slim": (2, 60), "google-genai": (2, 34), "aiohttp": (3,)},
     "report": {"altair": (5,), "vl-convert-python": (1, 7)},
     "serve": {"starlette": (0, 45), "uvicorn": (0, 34), "grpcio": (1, 68)},
     "stats": {"scikit-learn": (1, 6), "scipy": (1, 14), "krippendorff": (0, 8)},

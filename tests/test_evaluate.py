@@ -305,6 +305,7 @@ def test_a_shuffled_stream_gives_the_same_cards(seed: int, places: int) -> None:
         ('{"score": NaN}', "NaN is no number"),
         ('{"score": Infinity}', "Infinity is no number"),
         ('{"score": 4, "score": 5}', "stands twice"),
+        (r'{"rationale": "half \ud83d of it"}', "half of a character"),
         ("{" * 100_000, "no JSON object"),
         ('{"a":' * 100_000, "not valid JSON"),
     ],

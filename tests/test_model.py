@@ -12,6 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, Union
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +28,11 @@ VALUES = [
     for kind in vars(model).values()
     if isinstance(kind, type)
     and kind.__module__ == model.__name__
-    and (dataclasses.is_dataclass(kind) or (issubclass(kind, BaseModel) and kind is not model.Value))
+    and (
+        dataclasses.is_dataclass(kind)
+        or (issubclass(kind, BaseModel) and kind is not model.Value)
+        or (issubclass(kind, msgspec.Struct) and kind is not model.Struct)
+    )
 ]
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -453,7 +453,8 @@ class Usage:
 class Reply:
     """What a judge said, before anyone believes it.
 
-    `fault` says why there is no usable text (a timeout, a refusal); `flags` are things the judge noticed beside its
+    `fault` says why no reply came (a timeout, a refused connection), `stop` why one ended where it should not: at the
+    length limit, by a refusal, by a filter. `flags` are things the judge noticed beside its
     verdict: they send a card to review and never move a score. `cost` is in US dollars, `latency` in seconds.
     """
 
@@ -467,6 +468,7 @@ class Reply:
     fault: str | None = None
     flags: tuple[str, ...] = ()
     temperature: float | None = None
+    stop: Literal["", "length", "refusal", "filter"] = ""
 
     @property
     def is_charged(self) -> bool:

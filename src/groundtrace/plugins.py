@@ -44,12 +44,9 @@ _PORTS: Mapping[Kind, type] = {
     "judge": ports.Judge,
 }
 _OURS = "groundtrace"
-_PROVIDERS = {
-    *("anthropic", "azure", "bedrock", "cohere", "deepseek", "gemini", "google", "groq", "litellm", "mistral"),
-    *("ollama", "openai", "openrouter", "vertex", "vertexai", "vllm", "xai"),
-}
-_NO_MODELS = "model judges are not part of this version; one can be brought as a plugin (docs/plugins.md)"
-"""Said of a judge that is the name of a known provider."""
+_COMPATIBLE = {"azure", "deepseek", "groq", "litellm", "mistral", "ollama", "openrouter", "vllm", "xai"}
+_BY_ADDRESS = "it speaks OpenAI's API: write openai:MODEL,base_url=ADDRESS"
+"""Said of a judge that is the name of a provider whose API is OpenAI's."""
 
 _NAME = re.compile("[:,]")
 _COMMA = re.compile(r"(?<!\\),")
@@ -82,7 +79,7 @@ def find(kind: Kind, name: str) -> Callable[..., object]:
     doors = [door for door in _doors(kind) if door[0].name == name]
     if not doors:
         valid = sorted({plugin.name for plugin, _ in _doors(kind)})
-        hint = _NO_MODELS if kind == "judge" and name.lower() in _PROVIDERS else ""
+        hint = _BY_ADDRESS if kind == "judge" and name.lower() in _COMPATIBLE else ""
         raise PlanError(kind, name, "is not installed", valid=valid, hint=hint)
     if len(doors) > 1:
         owners = " and ".join(sorted(f"{plugin.distribution} {plugin.version}" for plugin, _ in doors))

@@ -44,12 +44,13 @@ Again: TypeAlias = "Callable[[Case, Reply], Case | None]"
 class Source(Protocol):
     """Pulls traces from where they are kept; knows transport, not vocabulary.
 
-    A source of files may also have a class method `recognises(path) -> bool`, so that a bare path finds it, and
-    `join(other)`, the source that reads both as one, or None; one of a live platform `default_share`, the share of its
-    traces looked at when nobody says (else all). A source that knows of feedback when it came may also have
-    `late(window, since, choose) -> Iterator[Trace]`, the traces whose users said something after `since` (None: nobody
-    asked before; then since the window's start), of any time, that `choose` picks; and `watermark() -> str | None`,
-    the `since` of the next call once `late` has ended. That is kept under the source's `platform` and `project`.
+    A source of files may also have a class method `recognises(path) -> bool`, so that a bare path finds it (with a true
+    attribute `yields` only where no other source recognises it), and `join(other)`, the source that reads both as one,
+    or None; one of a live platform `default_share`, the share of its traces looked at when nobody says (else all). A
+    source that knows of feedback when it came may also have `late(window, since, choose) -> Iterator[Trace]`, the
+    traces whose users said something after `since` (None: nobody asked before; then since the window's start), of any
+    time, that `choose` picks; and `watermark() -> str | None`, the `since` of the next call once `late` has ended. That
+    is kept under the source's `platform` and `project`.
 
     A failed span is told to `choose` as a signal named "error". A source that must not wait for a trace's end with
     its question may leave that out, unless `choose` has a true attribute `patient`.

@@ -111,6 +111,18 @@ def test_a_retriever_that_found_nothing_is_told_from_one_that_recorded_nothing()
     assert "retrieval.documents" in silent.remedy
 
 
+@pytest.mark.parametrize(("kept", "state"), [((0, 1), "present"), ((1, 2), "truncated"), ((0, 2), "truncated")])
+@pytest.mark.parametrize("kind", ["retrieval.documents", "reranker.output_documents"])
+def test_a_list_with_a_hole_is_a_part_of_one(kind: str, kept: tuple[int, ...], state: str) -> None:
+    """They count from 0: a limit evicted what is missing, whatever the span says it dropped."""
+    held = {f"{kind}.{n}.document.content": f"Text {n}." for n in kept}
+    found = reading("RETRIEVER" if kind.startswith("ret") else "RERANKER", **held)
+
+    texts = [d.text for d in found.documents or () if d.text is not None]
+    assert [(t.value, t.state) for t in texts] == [(f"Text {n}.", state) for n in kept]
+    assert all(("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT" in t.remedy) is (state == "truncated") for t in texts)
+
+
 def test_a_generation_is_read_from_its_messages() -> None:
     """Blocks of an answer are one text; the tools it asked for are calls; the reply's id is kept."""
     found = reading(

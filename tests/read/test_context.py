@@ -245,3 +245,62 @@ def test_a_masked_part_of_a_passage_makes_the_context_a_gap() -> None:
         assert gap.reason == "masked"
     assert one(root, bare, call("s2", "s0", prompt=PROMPT.replace("How far", "[REDACTED], how far"))).context
     assert one(root, bare, call("s2", "s0", prompt=PROMPT.replace("\n\n[2]", "\n***\n[2]"))).context
+
+
+SYSTEM = f"Documents:\n[1] {MOON}\n\n[2] {MARS}"
+"""Instructions that number both passages."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f'You said "{MARS}": why?',
+        "I have two options:\n[1] stay\n[2] go\nWhich?",
+        "My results so far:\n1. I saw it big\n2. I saw it small\n\nHow far is the Moon?",
+    ],
+)
+def test_the_text_that_holds_most_of_what_was_retrieved_shows_the_passages(words: str) -> None:
+    """A quote or a list in what the user says hides none of the numbered ones."""
+    retriever = span("s1", "RETRIEVER", "s0", held=listed(MARS, MOON, ids=["mars", "moon"]))
+    answer = call("s2", "s0", prompt=None, told="Far [1].", also=talk(("system", SYSTEM), ("user", words)))
+    made = one(span("s0", "CHAIN", Q="How far?"), retriever, answer)
+
+    assert [(p.id, p.rank) for p in made.context] == [("moon", 1), ("mars", 2)]
+    assert [c.passage_id for c in made.citations] == ["moon"]
+
+
+def test_a_plain_list_of_the_users_counts_where_no_other_text_numbers_passages() -> None:
+    """Of two that do, the user's own is the prompt."""
+    plain = f"Search results:\n1. {VENUS}\n2. {MARS}\n\nHow far?"
+    hidden = one(call("s0", prompt=None, also=talk(("system", SYSTEM), ("user", plain))))
+    alone = one(call("s0", prompt=plain))
+    both = one(call("s0", prompt=None, also=talk(("system", SYSTEM), ("user", PROMPT))))
+
+    assert [p.text for p in hidden.context] == [MOON, MARS]
+    assert [p.text for p in alone.context] == [VENUS, MARS]
+    assert [p.text for p in both.context] == [MARS, MOON]
+
+
+def test_a_few_words_that_were_retrieved_and_stand_in_the_instructions_hide_no_passages() -> None:
+    """They may stand anywhere."""
+    retriever = span("s1", "RETRIEVER", "s0", held=listed("The Moon", ids=["title"]))
+    words = talk(("system", "You know all about the Moon."), ("user", PROMPT))
+    made = one(span("s0", "CHAIN", Q="How far?"), retriever, call("s2", "s0", prompt=None, also=words))
+
+    assert [p.rank for p in made.context] == [1, 2]
+    assert MARS in made.context[0].text
+
+
+def test_passages_may_stand_in_a_message_before_the_question() -> None:
+    """In one of this turn; what was said before the assistant spoke is history."""
+    given = f"Documents:\n[1] {MARS}\n\n[2] {MOON}"
+    retriever = span("s1", "RETRIEVER", "s0", held=listed(MOON, MARS))
+    now = talk(("system", "Cite."), ("user", given), ("user", "How far?"))
+    before = talk(("user", given), ("assistant", "Understood."), ("user", "How far?"))
+    made = one(span("s0", "CHAIN", Q="How far?"), retriever, call("s2", "s0", prompt=None, told="Far [2].", also=now))
+
+    assert [p.text for p in made.context] == [MARS, MOON]
+    assert [c.passage_id for c in made.citations] == [made.context[1].id]
+    assert made.query == "How far?"
+    assert one(call("s0", prompt=None, also=now)).context
+    assert one(call("s0", prompt=None, also=before)).context == ()

@@ -180,6 +180,43 @@ def test_a_call_for_a_tool_is_no_answer() -> None:
     assert "search" in gap.remedy
 
 
+def _formed(ident: str, name: str, arguments: str | None) -> Span:
+    """A call to a model that answers by calling a tool."""
+    at = "llm.output_messages.0.message.tool_calls.0.tool_call.function"
+    return call(
+        ident, "s0", told=None, also={f"{at}.name": name, **({f"{at}.arguments": arguments} if arguments else {})}
+    )
+
+
+def test_an_answer_may_be_given_by_the_arguments_of_a_tool() -> None:
+    """Of the one pydantic-ai names so, or of one that nothing runs and that has an answer among its arguments."""
+    root = span("s0", "CHAIN", Q="How far?")
+    made = one(root, _formed("s1", "Answer", '{"answer": "Far [2].", "sure": true}'))
+
+    assert (made.answer, [c.passage_id for c in made.citations]) == ("Far [2].", ["moon"])
+    assert ("answer", "s1") in [(o.field, o.span_id) for o in made.origins]
+    assert one(root, _formed("s1", "final_result", '{"answer": "Far."}')).answer == "Far."
+    assert one(root, _formed("s1", "final_result_Place", '{"km": 384400}')).answer == '{"km": 384400}'
+
+
+def test_what_a_tool_is_asked_is_no_answer() -> None:
+    """One without an answer among its arguments, one that ran before or after, one whose arguments are not there."""
+    root, reply = span("s0", "CHAIN", Q="How far?"), '{"response": "Far."}'
+    ran = span("s1", "TOOL", "s0", A="sent", held={"tool.name": "send"})
+    for spans in (
+        (_formed("s2", "search", '{"query": "moon"}'),),
+        (_formed("s2", "search", "{"),),
+        (_formed("s2", "final_result", None),),
+        (ran, _formed("s2", "send", reply)),
+        (_formed("s0a", "send", reply), _formed("s2", "send", reply)),
+        (_formed("s2", "send", reply), replace(ran, id="s3", start=3)),
+    ):
+        gap = one(root, *spans).gap("answer")
+        assert gap is not None
+        assert gap.reason == "no_answer"
+        assert "output.value" in gap.remedy
+
+
 def test_a_failed_generation_is_no_answer() -> None:
     """Whatever text is left of it; the first line of the error is said."""
     made = one(

@@ -24,7 +24,7 @@ def told(*spans: Span) -> Explained:
 
 def explained(trace: Trace) -> Explained:
     """How a trace is read."""
-    return explain(trace, CONVENTIONS, heard(trace, CONVENTIONS), read(trace, CONVENTIONS))
+    return explain(trace, heard(trace, CONVENTIONS), read(trace, CONVENTIONS))
 
 
 def verdicts(found: Explained, part: str) -> list[tuple[str, str]]:
@@ -46,7 +46,7 @@ def test_each_field_says_where_it_was_looked_for_and_what_won() -> None:
     ]
     assert [verdict for _, verdict in verdicts(found, "context")] == [
         "taken",
-        "the model was shown them: ids, scores and the place for feedback are taken from here",
+        "they stand in the context as another place shows them; ids, scores and the place for feedback are these",
     ]
     assert verdicts(found, "answer") == [("s0", "the call's own words are the same"), ("s2", "taken")]
     assert [(line.depth, line.role) for line in found.lines] == [(0, "request"), (1, "retrieval"), (1, "generation")]
@@ -64,9 +64,39 @@ def test_what_can_t_be_read_says_so_where_it_stands() -> None:
         span("s3", "EVALUATOR", "s0", A="0.9"),
     )
     remarks = {line.span_id: line.remark for line in others.lines}
-    assert remarks["s2"].startswith("says nothing in what is understood here (")
+    assert remarks["s2"].startswith("says nothing in what is understood here")
     assert remarks["s3"].startswith("stands aside")
     assert remarks["s0"] == ""
+
+
+def test_a_field_with_a_gap_says_so_at_every_place_that_can_be_read() -> None:
+    """Nothing is said to be the same as what was not taken."""
+    found = told(
+        span("s0", "CHAIN", Q="How far is the Moon?", A="Far away."),
+        call("s2", "s0", told="__REDACTED__"),
+    )
+    assert verdicts(found, "answer")[0] == ("s0", "not used: the field is masked")
+    assert verdicts(found, "answer")[1][1].startswith("masked: ")
+
+
+def test_what_a_reranker_left_out_and_what_was_not_recorded_is_told() -> None:
+    """The retriever's list was cut; another retriever told nothing."""
+    found = told(
+        span("s0", "CHAIN", Q="How far is the Moon?", A="Far."),
+        span("s1", "RETRIEVER", "s0", Q="q", held=listed(MARS, MOON)),
+        span(
+            "s2",
+            "RERANKER",
+            "s0",
+            held={"reranker.query": "q", "reranker.output_documents.0.document.content": MOON},
+        ),
+        call("s3", "s0", prompt="How far is the Moon?"),
+    )
+    assert dict(verdicts(found, "context"))["s1"].startswith("1 of 2 are in the context")
+    lacking = told(span("s0", "CHAIN", Q="How far?", A="Far."), span("s1", "RETRIEVER", "s0", Q="q"), call("s3", "s0"))
+    assert dict(verdicts(lacking, "context"))["s1"].startswith(
+        "its documents are not recorded; record what was retrieved"
+    )
 
 
 @pytest.mark.parametrize("name", FILES)

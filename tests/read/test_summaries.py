@@ -59,6 +59,11 @@ def test_a_prompt_that_asks_for_a_summary_gives_one(prompt: str) -> None:
         (f"Summarize the following article:\n\n{ARTICLE}", ARTICLE + " And more of it, which no summary is."),
         (f"Translate into German.\n\n{ARTICLE} The council will summarise its talks.", SUMMARY),
         ("Summarise what you know of ferries.", SUMMARY),
+        (f"Please review my resume for the ferry company.\n\n{ARTICLE}", SUMMARY),
+        (f"Answer from the article. Do not summarize it.\n\nArticle:\n{ARTICLE}", SUMMARY),
+        (f"Summarise it and answer.\n\nArticle:\n{ARTICLE}\n\nHow many people does it carry?", SUMMARY),
+        (f"Write an abstract class for this.\n\n{ARTICLE}", SUMMARY),
+        (f"Return JSON with the keys topic, urgency and summary.\n\n{ARTICLE}", SUMMARY),
     ],
 )
 def test_what_is_not_sure_stays_an_answer(prompt: str, told: str) -> None:

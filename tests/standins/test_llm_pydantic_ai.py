@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
@@ -12,7 +11,7 @@ from pydantic import BaseModel, Field
 
 import groundtrace
 from groundtrace.model import Case
-from standins.llm import StandIn, standing
+from standins.llm import StandIn
 
 for needed in ("pydantic_ai", "openai", "anthropic", "google.genai"):
     pytest.importorskip(needed)
@@ -38,20 +37,6 @@ class Support(BaseModel):
     key_evidence: str | None
     missing_information: str | None
     confidence: float
-
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[StandIn]:
-    """One stand-in for this page."""
-    with standing() as made:
-        yield made
-
-
-@pytest.fixture
-def stand(process: StandIn) -> StandIn:
-    """The stand-in, everything before forgotten."""
-    process.script(keep=-1)
-    return process
 
 
 def model(stand: StandIn, dialect: Dialect) -> Any:
@@ -93,7 +78,8 @@ def ask(stand: StandIn, dialect: Dialect, form: Any, **settings: Any) -> Any:
 @pytest.mark.parametrize(("form", "mode"), [(NativeOutput, "schema"), (ToolOutput, "tool"), (PromptedOutput, "any")])
 def test_structured_output(stand: StandIn, dialect: Dialect, form: Any, mode: str) -> None:
     """Each of the ways to ask for a form comes back typed, with what the stand-in's providers accept of a schema."""
-    result = ask(stand, dialect, form(Support), temperature=0.0)
+    told = {} if dialect == "messages" else {"temperature": 0.0}
+    result = ask(stand, dialect, form(Support), **told)
     assert isinstance(result.output, Support)
     assert result.output.key_evidence == "The night ferry leaves at 21:40 every day."
     (kept,) = stand.kept()
@@ -107,9 +93,16 @@ def test_cached_tokens(stand: StandIn, dialect: Dialect) -> None:
     how = {"anthropic_cache_instructions": True} if dialect == "messages" else {}
     ask(stand, dialect, NativeOutput(Support), **how)
     usage = ask(stand, dialect, NativeOutput(Support), **how).usage
-    usage = usage() if callable(usage) else usage
     assert 1024 <= usage.cache_read_tokens < usage.input_tokens
     assert usage.output_tokens > 0
+
+
+def test_anthropic_streams_unless_told(stand: StandIn) -> None:
+    """Without a limit the model asks for all the output there is, which the SDK wants streamed."""
+    ask(stand, "messages", NativeOutput(Support))
+    ask(stand, "messages", NativeOutput(Support), max_tokens=4000)
+    first, second = (kept["body"] for kept in stand.kept())
+    assert (first["stream"], second["stream"], second["max_tokens"]) == (True, False, 4000)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

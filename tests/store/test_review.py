@@ -16,6 +16,7 @@ from groundtrace.memory import InMemory
 from groundtrace.model import Decision, Label, Ref, Review, Score, Scorecard, card_id
 from groundtrace.review import decide, labels
 from groundtrace.store import Store, open_store
+from groundtrace.store.schema import VERSION
 from groundtrace.testing import sample_card
 
 FIRST = Path(__file__).parents[1] / "fixtures" / "store" / "schema-1.sql"
@@ -47,6 +48,7 @@ def downgrade(store: Store) -> None:
             connection.execute(text("UPDATE groundtrace_cards SET body = :body WHERE seq = :seq"), old)
         for line in (
             "DROP INDEX groundtrace_cards_waiting",
+            "DROP INDEX groundtrace_replies_time",
             "DROP TABLE groundtrace_labels",
             "ALTER TABLE groundtrace_cards DROP COLUMN waits",
             "ALTER TABLE groundtrace_cards DROP COLUMN unit",
@@ -71,7 +73,7 @@ def test_the_queue_of_a_store_of_the_first_version_is_found(where: str) -> None:
         assert waiting(store) == expected
         assert store.labels() == ()
         with store._database.reading() as connection:
-            assert connection.execute(text("SELECT value FROM groundtrace_meta")).scalars().all() == ["2"]
+            assert connection.execute(text("SELECT value FROM groundtrace_meta")).scalars().all() == [str(VERSION)]
 
 
 def test_the_released_tables_of_the_first_version_take_what_is_new(tmp_path: Path) -> None:

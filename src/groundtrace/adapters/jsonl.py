@@ -76,7 +76,9 @@ _ODD_RISK = Problem(
     "taken as high",
 )
 _OURS = Problem("was written by groundtrace", "", "skipped; give the records it speaks of")
-_NOTHING = Problem("holds no files of records", "", "nothing to read; *.jsonl and *.json are read, also as .gz or .zst")
+_NOTHING = Problem(
+    "holds no files of records", "", "nothing to read; *.jsonl, *.ndjson and *.json are read, also as .gz or .zst"
+)
 _KEPT = "a person's or a better judge's card stands"
 
 
@@ -91,6 +93,8 @@ class JsonlSource:
     """
 
     platform = "jsonl"
+    yields = True
+    """What looks like records may be another's: traces hold queries and answers too."""
 
     def __init__(self, path: str, *, line_mb: int = LINE_MB) -> None:
         self.place = find(path)

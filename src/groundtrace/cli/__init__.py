@@ -81,6 +81,12 @@ Kinds = Annotated[
         metavar="KIND",
     ),
 ]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        help="US dollars the judges may cost; then nothing more is asked, and --resume goes on.", metavar="USD"
+    ),
+]
 Share = Annotated[
     float | None,
     typer.Option(help="Share of the traces to look at, 0 to 1. (left out: of files all)", metavar="SHARE"),
@@ -195,6 +201,7 @@ def run_command(
     to: Sinks = None,
     scores: Scores = None,
     kind: Kinds = None,
+    max_cost: MaxCost = None,
     sample: Share = None,
     since: Since = None,
     until: Until = None,
@@ -211,7 +218,7 @@ def run_command(
     from groundtrace.run import run
 
     deeper = {"judge": cascade} if cascade else None
-    said: dict[str, Any] = {"scores": scores, "cascade": deeper, "kind": kind}
+    said: dict[str, Any] = {"scores": scores, "cascade": deeper, "kind": kind, "max_cost": max_cost}
     said |= {"rubrics": rubric, "judge": judge, "sinks": to, "sample": sample, "since": since, "until": until}
     with _border():
         if resume:
@@ -278,6 +285,8 @@ def show(
         from groundtrace.run.explaining import explanations
 
         with _border():
+            if as_json:
+                raise PlanError("json", "--explain", "is for people", hint="leave one of the two out")
             explained.show(explanations(_plan(sources, plan_file, kind=kind), explain))
         return
     out = printed.console()
@@ -293,6 +302,24 @@ def show(
         if not as_json:
             out.print(printed.looked(report))
     _leave(report, notes=None)
+
+
+@app.command()
+def doctor(
+    sources: Sources = None,
+    *,
+    judge: Judge = None,
+    plan_file: PlanFile = None,
+) -> None:
+    """Say what is well and what is not with sources and a judge; one case is judged, and what it cost is said."""
+    from groundtrace.cli.doctor import examine
+
+    with _border():
+        plan = _plan(sources or (None if plan_file else ["otel:-"]), plan_file, judge=judge)
+        sound = examine(
+            plan, sources=bool(sources or plan_file), judge=judge is not None or bool(plan_file) or not sources
+        )
+    raise typer.Exit(0 if sound else 3)
 
 
 @app.command()

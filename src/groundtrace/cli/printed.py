@@ -42,6 +42,7 @@ _KINDS = 5
 """Remedies of one gap that are shown without --verbose."""
 
 _DIGITS = re.compile(r"\d+")
+_LOST = re.compile(r" \(this span lost \d+ attributes\)")
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 
 _ENDLESS = 10_000
@@ -240,7 +241,10 @@ def _losses(report: Report, limit: int | None) -> Iterator[Row]:
     for why, seen in report.unread.items():
         yield f"{sum(seen.values()):,} x", f"{'trace' if sum(seen.values()) == 1 else 'traces'}: {plain(why)}", "yellow"
         yield from _kinds({f"seen: {what}": n for what, n in seen.items()}, limit)
-        yield "", "groundtrace show FILE shows each; a mapping in a plan reads spans of your own (docs/plan.md)", "dim"
+        mapping = (
+            "; a mapping in a plan reads spans of your own (docs/plan.md)" if why.startswith("no installed") else ""
+        )
+        yield "", f"groundtrace show SOURCE --explain TRACE_ID shows what its spans say{mapping}", "dim"
     for gap, remedies in report.gaps.items():
         yield f"{sum(remedies.values()):,} x", plain(gap), "yellow"
         yield from _kinds(remedies, limit)
@@ -253,7 +257,7 @@ def _kinds(texts: Mapping[str, int], limit: int | None) -> Iterator[Row]:
         groups.setdefault(_DIGITS.sub("0", text), []).append(text)
     told = sorted(((sum(texts[text] for text in group), group[0]) for group in groups.values()), key=lambda t: -t[0])
     for n, text in told[:limit]:
-        yield "", plain(text, 240) + (f" ({n:,} x)" if len(told) > 1 else ""), "dim"
+        yield "", plain(_LOST.sub("", text), 480) + (f" ({n:,} x)" if len(told) > 1 else ""), "dim"
     if limit is not None and len(told) > limit:
         yield "", f"... and {count(len(told) - limit, 'more kind')}; --verbose shows them", "dim"
 
@@ -299,7 +303,10 @@ def record(one: Record) -> Table:
     slices = ", ".join(f"{name}={value}" for name, value in one.slices.items())
     rows += [("slices", plain(slices, 300), "")] if slices else []
     for citation in one.citations[:_MANY]:
-        target = plain(citation.passage_id) if citation.passage_id else "no passage that was retrieved"
+        nowhere = (
+            "not resolved, for the context is not whole" if one.gap("context") else "no passage that was retrieved"
+        )
+        target = plain(citation.passage_id) if citation.passage_id else nowhere
         where = f"{plain(citation.marker or 'a citation')} at {citation.start}: {target}"
         rows.append(("cites", where, "" if citation.passage_id else "yellow"))
     rows += _rest(one.citations, "citation")

@@ -58,6 +58,7 @@ _UNMASK = (
     ("input.", "unset OPENINFERENCE_HIDE_INPUTS"),
     ("output.", "unset OPENINFERENCE_HIDE_OUTPUTS"),
 )
+_EVICTED = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT in the traced process: documents of this list are missing"
 _REPLY_ID = re.compile(r'"id":\s*"((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[\w-]{1,200})"')
 
 _PLAIN = {"role", "content"}
@@ -245,7 +246,8 @@ def _variables(held: Any, attribute: str) -> tuple[dict[str, Said], tuple[Docume
 
 def _documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ...]:
     found: list[Document] = []
-    for _, tree in layout(attributes, prefix):
+    places = layout(attributes, prefix)
+    for _, tree in places:
         names = tree.get("document")
         if not isinstance(names, dict):
             continue
@@ -257,7 +259,14 @@ def _documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ..
         words = _said(held["content"], content) if isinstance(content, str) else None
         score = number(held["score"]) if "score" in held else None
         found.append(Document(words, text(held.get("id")) or ident, score, metadata, when))
-    return tuple(found)
+    # They count from 0: where a number is missing, a limit evicted a document, whatever the span says it dropped.
+    return tuple(found) if not places or places[-1][0] < len(places) else tuple(_one_of_a_part(d) for d in found)
+
+
+def _one_of_a_part(document: Document) -> Document:
+    words = document.text
+    cut = replace(words, state="truncated", remedy=_EVICTED) if words is not None and words.legible else words
+    return replace(document, text=cut)
 
 
 def _messages(attributes: Mapping[str, Any], prefix: str) -> tuple[Message, ...]:

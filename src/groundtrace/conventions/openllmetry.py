@@ -154,7 +154,10 @@ def _request(role: Role, attributes: Mapping[str, Any]) -> Reading:
 
 
 def _step(attributes: Mapping[str, Any]) -> Reading:
-    """A task: a retriever or a reranker where documents come out, a filled template where they go in."""
+    """A task: a retriever or a reranker where documents come out, a filled template where they go in.
+
+    What went in and came out of any other is kept: in a session's workflow, that says nothing, tasks are its turns.
+    """
     if attributes.get("gen_ai.operation.name") == "embeddings":
         return Reading("embedding", **_facts(attributes, None))
     place, given = _held(attributes, _INPUTS)
@@ -168,7 +171,9 @@ def _step(attributes: Mapping[str, Any]) -> Reading:
     variables, handed = _variables(asked, place)
     found = _listed(answered, found_at, named=named, asked=asks(asked))
     if found is None:
-        return Reading("other", variables=variables, documents=handed, **facts)
+        query = _unwrapped(Decoded(asked, given.cut), place, question)
+        output = _unwrapped(Decoded(answered, told.cut), found_at, reply)
+        return Reading("other", query=query, output=output, variables=variables, documents=handed, **facts)
     role: Role = "rerank" if handed else "retrieval"
     return Reading(role, query=_unwrapped(Decoded(asked), place, question), documents=found, **facts)
 
@@ -223,7 +228,7 @@ def _held(attributes: Mapping[str, Any], names: Iterable[str]) -> tuple[str, Dec
     """The first of these attributes the span has, decoded; a text may stand in JSON's quotes."""
     for name in names:
         value = attributes.get(name)
-        if value is None:
+        if value is None or value == "null":
             continue
         # An embedding is a long list of numbers that nobody needs.
         if isinstance(value, str) and value[:1] == "[" and value[1:2] in "-0123456789.":

@@ -2,7 +2,7 @@
 
 The one place where a judge is called. A reply is text nobody believes until it passed the gate:
 
-1. exactly one JSON object that fits the rubric's schema strictly;
+1. exactly one JSON object, none that stands in the record, that fits the rubric's schema strictly;
 2. what a schema cannot say (arithmetic, label against score, null rules): the rubric's `finding`;
 3. every quote the verdict leans on is located: the rubric's `finding` as well;
 4. a fault is asked once more, with its lines;
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from groundtrace.errors import InvalidVerdict, PlanError
-from groundtrace.evaluate.reply import bounded, extras, fit, parse
+from groundtrace.evaluate.reply import bounded, early, extras, fit, parse
 from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, card_id
 from groundtrace.review import broke, outranks, subject_of
 
@@ -336,10 +336,12 @@ class _Hearing:
         """Hold a reply against schema and record: (finding or None, faults, notes on what was overlooked)."""
         if reply.fault is not None:
             return None, (reply.fault,), ()
+        if (ended := early(reply)) is not None:
+            return None, (ended,), ()
         unassessed = self.judge.unassessed(case.rubric)
         notes: tuple[str, ...] = ()
         try:
-            told, notes = parse(reply.text)
+            told, notes = parse(reply.text, case)
             verdict = fit(opened.rubric.schema(unassessed), told)
             notes += tuple(f"unknown field ignored @ {path}" for path in extras(verdict, "$"))
             return opened.rubric.finding(opened.record, case, verdict, unassessed), (), notes

@@ -1,4 +1,4 @@
-"""The gate's first two steps: exactly one JSON object in a reply, and that it fits the rubric's schema strictly."""
+"""The gate's first two steps: exactly one JSON object, the judge's own, and that it fits the schema strictly."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 
 from groundtrace.errors import InvalidVerdict
+from groundtrace.evaluate.echo import holds_another, repeats
+
+if TYPE_CHECKING:
+    from groundtrace.model import Case, Reply
 
 _LONGEST_REPLY = 1_000_000
 """Characters of a reply that are read at all."""
@@ -25,10 +29,11 @@ _LONGEST_NUMBER, _LONGEST_EXPONENT = 300, 4
 """Characters a number and its exponent may have."""
 
 
-def parse(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def parse(text: str, case: Case | None = None) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The one JSON object in a reply, and notes on what stood around it; raises InvalidVerdict.
 
-    Numbers with a point come back as Decimal, so that the digits the judge wrote are known.
+    Numbers with a point come back as Decimal, so that the digits the judge wrote are known. With the `case` that was
+    asked, an object that stands in its texts is a fault: it is the record's word, not the judge's.
 
     >>> parse('{"score": 4}')
     ({'score': 4}, ())
@@ -50,8 +55,28 @@ def parse(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         raise InvalidVerdict(["reply holds more than one JSON object, one is wanted @ $"])
     if text[:start].rstrip().endswith("["):
         raise InvalidVerdict(["reply is a JSON array, one object is wanted @ $"])
+    if _HALF.search(text) and _has_half(told):
+        raise InvalidVerdict(["a text in the reply holds half of a character (a lone surrogate) @ $"])
+    if case is not None and repeats(told, case.body, decoder.raw_decode):
+        raise InvalidVerdict(["the reply repeats the record; give a verdict of your own @ $"])
+    if case is not None and holds_another(told, case.schema):
+        raise InvalidVerdict(["reply holds a verdict inside another, one is wanted @ $"])
     around = (text[:start] + text[end:]).strip()
     return told, ("text around the JSON object ignored",) if around else ()
+
+
+_ENDED = {
+    "length": "the reply was cut at its length limit; a shorter one is wanted @ $",
+    "refusal": "the model refused to judge; only a verdict on the texts is wanted @ $",
+    "filter": "the provider's filter stopped the reply @ $",
+}
+
+
+def early(reply: Reply) -> str | None:
+    """Why a reply holds no verdict before it is looked at: it is empty, or ended where it should not have."""
+    if reply.stop:
+        return _ENDED[reply.stop]
+    return None if reply.text.strip() else "the reply is empty @ $"
 
 
 def bounded(text: str) -> str:
@@ -59,6 +84,24 @@ def bounded(text: str) -> str:
     if len(text) <= _LONGEST_REPLY:
         return text
     return f"{text[:_KEPT_REPLY]}\n[the first {_KEPT_REPLY:,} of {len(text):,} characters]"
+
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+def _has_half(value: Any) -> bool:
+    """Whether a text anywhere in a value can't be written as UTF-8; however deep it lies, for it may lie very deep."""
+    waiting = [value]
+    while waiting:
+        held = waiting.pop()
+        if isinstance(held, str):
+            if not held.isascii() and any("\ud800" <= char <= "\udfff" for char in held):
+                return True
+        elif isinstance(held, dict):
+            waiting += [*held, *held.values()]
+        elif isinstance(held, list):
+            waiting += held
+    return False
 
 
 _OBJECT = re.compile(r"\{\s*[\"}]")

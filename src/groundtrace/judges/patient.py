@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlanError, PlatformError
@@ -36,6 +36,8 @@ class Patient:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.id, self.kind, self.limits = judge.id, judge.kind, judge.limits
+        self.notes: Callable[[], Iterable[str]] = getattr(judge, "notes", tuple)
+        """What a user should know of the judge, as that its provider takes no schema."""
         self.broke: dict[tuple[str, str], str] = {}
 
     def unassessed(self, rubric: str) -> frozenset[str]:

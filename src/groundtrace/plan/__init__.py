@@ -153,16 +153,17 @@ class Cascade(Value):
 class Plan(Value):
     """Everything a run needs to know; frozen, JSON and TOML both ways.
 
-    `sources` are specs or paths, each read once; no `sinks` means home, where the traces came from; `conventions` are
-    specs and mappings, and no spec among them means all that are installed; `kind` says what requests are read as
-    ("auto": a summary where the prompt asks for one), `passages` ("module:function" of an id and its metadata) gives
-    texts that traces do not hold; no `sample` means the source's own share
-    (files: all); it is a share or a table, see `groundtrace.sampling.Sampling`. With a `cascade`, `judge` comes first
-    and the cascade's judge gets what it doubts. `risk` may be a table of `Risks`. `scores` "headline" sends each
-    rubric's own score alone. `store` is what outlives the run: a path, a PostgreSQL URL, "default" for the platform's
-    data directory or "none"; without one nothing does (the command line takes "default"). With `keep_text` false it
-    holds no answers, passages or rationales. Of the cards nobody has to see, `audit_rate` go to review too. `shard`
-    (which, of how many) is a part of a run. Relative paths start at the current folder, a plan file's too.
+    `sources` are specs or paths, each read once; no `sinks` means home, where the traces came from; `conventions`
+    are specs and mappings, and no spec among them means all that are installed; `kind` says what requests are read
+    as ("auto": a summary where the prompt asks for one), `passages` ("module:function" of an id and its metadata)
+    gives texts that traces do not hold; no `sample` means the source's own share (files: all); it is a share or a
+    table, see `groundtrace.sampling.Sampling`. With a `cascade`, `judge` comes first and the cascade's judge gets
+    what it doubts. `risk` may be a table of `Risks`. `scores` "headline" sends each rubric's own score alone.
+    `store` is what outlives the run: a path, a PostgreSQL URL, "default" for the platform's data directory or
+    "none"; without one nothing does (the command line takes "default"). With `keep_text` false it holds no answers,
+    passages or rationales. Past `max_cost` US dollars nothing more is asked. Of the cards nobody has to see,
+    `audit_rate` go to review too. `shard` (which, of how many) is a part of a run. Relative paths start at the
+    current folder, a plan file's too.
 
     >>> Plan(sources="otel:spans.jsonl").judge
     'offline'
@@ -187,6 +188,7 @@ class Plan(Value):
     batch_id: str = ""
     store: str | None = None
     keep_text: bool = True
+    max_cost: float | None = Field(None, gt=0)
     audit_rate: float = Field(0.01, ge=0, le=1)
     dry_run: bool = False
     shard: tuple[int, int] | None = None

@@ -63,15 +63,19 @@ def _is_folder(path: str) -> bool:
 
 def _sniffed(spec: str, paths: list[Path]) -> str:
     """The spec of the one source that recognises what lies at these paths."""
-    readers, broken = set(), []
+    readers: set[str] = set()
+    yielding: set[str] = set()
+    broken: list[PlanError] = []
     for plugin in installed("source"):
         try:
-            recognises = getattr(find("source", plugin.name), "recognises", None)
+            factory = find("source", plugin.name)
         except PlanError as error:  # a neighbour's broken source is only in the way when nobody else reads this
             broken.append(error)
             continue
+        recognises = getattr(factory, "recognises", None)
         if recognises is not None and any(recognises(path) for path in paths):
-            readers.add(plugin.name)
+            (yielding if getattr(factory, "yields", False) else readers).add(plugin.name)
+    readers = readers or yielding
     if len(readers) == 1:
         return f"{readers.pop()}:{spec.replace(',', chr(92) + ',')}"
     if broken:
@@ -88,7 +92,7 @@ def _refuse_closed(spec: str, paths: list[Path]) -> None:
     """Say of files that nobody can read, or that hold nothing, that it is so."""
     files = [file for path in paths for file in place(str(path), binary=True).files()]
     if not files:
-        hint = "*.jsonl and *.json are read, protobuf as *.pb, each also as .gz or .zst"
+        hint = "*.jsonl, *.ndjson and *.json are read, protobuf as *.pb, *.binpb or *.otlp, each also as .gz or .zst"
         raise PlanError("source", spec, "holds no files of traces or records", hint=hint)
     closed = [(file, problem) for file in files if (problem := obstacle(file))]
     if len(closed) == len(files):

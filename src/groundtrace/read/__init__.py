@@ -1,8 +1,9 @@
 """Traces become records: conventions say what each span holds, and here it is put together, by one precedence.
 
-`read` takes a trace, `record` makes one by hand. Inside: `tree` finds the requests of a trace, `exchange` the query
-and the answer, `context` the passages, `prompt` what a filled prompt holds, `declared` what a user's own mapping says,
-`gaps` what is missing and why.
+`read` takes a trace, `record` makes one by hand. Inside: `tree` finds the requests of a trace (`turns` those of a
+session, `twins` those recorded twice), `final` the call that answered, `exchange` the query and the answer, `context`
+the passages, `prompt` what a filled prompt holds, `declared` what a user's own mapping says, `gaps` what is missing and
+why.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from groundtrace.ports import Convention
 from groundtrace.read.context import Context, as_one, find_context, holds_passages
 from groundtrace.read.declared import declared_answer, declared_context, declared_query
 from groundtrace.read.dispatch import dispatch
-from groundtrace.read.exchange import Found, final_generation, find_answer, find_query, history, named_parts
-from groundtrace.read.gaps import is_damaged, length_limit, limited, lost, mended, nothing_asked
+from groundtrace.read.exchange import Found, find_answer, find_query, history, named_parts
+from groundtrace.read.final import final_generation
+from groundtrace.read.gaps import gap, is_damaged, length_limit, limited, lost, mended, nothing_asked
 from groundtrace.read.hand import record
 from groundtrace.read.masks import veiled
 from groundtrace.read.plain import sound
@@ -92,7 +94,11 @@ def _record(trace: Trace, request: Request, *, alone: bool, wanted: Wanted) -> R
     context = declared_context(request, final, ref)
     source = source_of(request, final, named, wanted) if context is None and own.reading.kind == "answer" else None
     # A summary was made of its source, not for a query.
-    bare = own.reading.kind == "summary" or source is not None
+    forced = wanted == "summary" and context is None
+    bare = own.reading.kind == "summary" or source is not None or forced
+    if forced and source is None:
+        remedy = "no text that could be summarised stands in this request: leave out kind = summary, or map its source"
+        context = Context(gap=gap("context", "not_instrumented", remedy))
     if context is None:
         context = as_one(*source, ref) if source is not None else find_context(request, final, named, ref)
     query = declared_query(request, final) or (Found() if bare else find_query(request, final, named, context.places))
@@ -150,9 +156,10 @@ def _ref(trace: Trace, span_id: str | None, keys: Mapping[str, str] | None = Non
 
 
 def _keys(request: Request) -> dict[str, str]:
-    """The session and the user, as far as any span of the request tells."""
-    session = next((s.reading.session for s in request.seen if s.reading.session), None)
-    user = next((s.reading.user for s in request.seen if s.reading.user), None)
+    """The session and the user, as far as any span of the request tells, or one it stands below."""
+    told = [*request.seen, *(request.top.above() if request.top is not None else ())]
+    session = next((s.reading.session for s in told if s.reading.session), None)
+    user = next((s.reading.user for s in told if s.reading.user), None)
     return {k: sound(v) for k, v in (("session_id", session), ("user_id", user)) if v}
 
 

@@ -10,7 +10,8 @@ from typing import Literal
 
 from groundtrace.model import Ref, Said
 from groundtrace.read.context import Context, in_order
-from groundtrace.read.exchange import Found, around, placed
+from groundtrace.read.exchange import Found, placed
+from groundtrace.read.final import around
 from groundtrace.read.gaps import lost
 from groundtrace.read.tree import Request, Seen
 

@@ -1,4 +1,4 @@
-"""What was asked and what was answered: the final generation, the query, the answer, and the turns before.
+"""What was asked and what was answered: the query, the answer, and the turns before.
 
 The query is looked for where a user's own words are kept best: a prompt's named question, the request's input, what
 was searched for, and only then the prompt itself; what a model searched for by a tool of its own comes last. Where the
@@ -15,15 +15,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from groundtrace.model import Gap, Origin, Said, Struct, Turn
+from groundtrace.read.final import around, is_ambiguous, outer_output
 from groundtrace.read.gaps import gap, lost
 from groundtrace.read.plain import sound
 from groundtrace.read.prompt import Span, asked, context_section
 from groundtrace.read.tree import Request, Seen
+from groundtrace.read.turns import asked_at
 from groundtrace.text import folded
 
 _Place = tuple[Said, Seen]
 
 QUESTIONS = ("question", "query", "query_str", "user_question", "user_query", "user_input", "input")
+_FORMED = "final_result"
+"""The tool by whose arguments pydantic-ai has a model give its answer; with several forms, their names follow."""
+_ANSWERS = ("answer", "final_answer", "response")
+_AMBIGUOUS = (
+    "several calls to the model could have made the answer: record it as the output of the request's span "
+    "(output.value, gen_ai.output.messages)"
+)
 
 
 class Found(Struct, frozen=True):
@@ -34,44 +43,10 @@ class Found(Struct, frozen=True):
     gap: Gap | None = None
 
 
-def final_generation(request: Request) -> Seen | None:
-    """The generation that made the answer: the last one with content, innermost where one wraps another.
-
-    Where the request's own output is one of their texts, it is that one: what follows the answer (a title, a guess
-    at the next question) is not the answer.
-    """
-    calls = request.of("generation")
-    calls = [s for s in calls if _holds_content(s)] or calls
-    wrapping: set[int] = set()
-    for seen in calls:
-        for above in seen.above():
-            if above.place in wrapping:
-                break
-            wrapping.add(above.place)
-    inner = [s for s in calls if s.place not in wrapping]
-    outer = _outer_output(request, inner[-1] if inner else None)
-    if outer is not None and len(inner) > 1:
-        told = folded(outer[0].value)
-        same = [s for s in inner if s.reading.output is not None and folded(s.reading.output.value) == told]
-        inner = same or inner
-    return inner[-1] if inner else None
-
-
-def _holds_content(seen: Seen) -> bool:
-    return bool(seen.reading.messages or seen.reading.output or seen.reading.calls)
-
-
 def named_parts(request: Request, final: Seen | None) -> Seen | None:
     """The span that names the parts of the final prompt: the last one before or around the generation."""
     last = final.place if final is not None else len(request.seen) and request.seen[-1].place
     return next((s for s in reversed(request.seen) if s.place <= last and s.reading.variables), None)
-
-
-def around(request: Request, final: Seen | None) -> Iterator[Seen]:
-    """The request's span and the requests or agents around the generation, outermost first."""
-    above = [s for s in final.above() if s.reading.role in {"request", "agent"}] if final is not None else []
-    outer = [s for s in reversed(above) if request.top is None or s.place > request.top.place]
-    yield from (*([request.top] if request.top is not None else ()), *outer)
 
 
 # --- the query --------------------------------------------------------------------------------------------------------
@@ -102,7 +77,15 @@ def _asked_outright(request: Request, final: Seen | None) -> Iterator[Said]:
     """What the request, the agents around the generation and the generation itself were asked."""
     yield from (s.reading.query for s in around(request, final) if s.reading.query is not None)
     if final is not None:
-        yield from [m.text for m in final.reading.messages if m.role == "user" and m.text is not None][-1:]
+        yield from _spoken_last(final)
+
+
+def _spoken_last(final: Seen) -> list[Said]:
+    """The user's message that began the turn, if there is one."""
+    messages = final.reading.messages
+    at = asked_at(messages)
+    said = messages[at].text if at >= 0 else None
+    return [said] if said is not None else []
 
 
 def _shows(left: str, words: str) -> bool:
@@ -117,11 +100,11 @@ def candidates(
     if named is not None:
         named_question = (named.reading.variables.get(name) for name in QUESTIONS)
         yield from ((said, named) for said in named_question if said is not None)
-    spoken = [m.text for m in final.reading.messages if m.role == "user" and m.text is not None] if final else []
-    prompts = {said.value for said in spoken[-1:] if passages.get(said.value) or context_section(said.value)}
+    spoken = _spoken_last(final) if final is not None else []
+    prompts = {said.value for said in spoken if passages.get(said.value) or context_section(said.value)}
     outright = [(s.reading.query, s) for s in around(request, final)]
     searched = [(s.reading.query, s) for s in request.of("retrieval") + request.of("rerank") + request.of("tool")]
-    told = [(_question_in(said, passages), final) for said in spoken[-1:] if final is not None]
+    told = [(_question_in(said, passages), final) for said in spoken if final is not None]
     # A model that calls its tools itself words what they search for: there the user's own words are in the talk.
     order = (outright, told, searched) if final is not None and _called(final) else (outright, searched, told)
     for said, seen in itertools.chain.from_iterable(order):
@@ -133,8 +116,8 @@ def candidates(
 def _called(final: Seen) -> bool:
     """Whether the talk goes on after the user spoke, with what tools answered."""
     messages = final.reading.messages
-    last = max((at for at, m in enumerate(messages) if m.role == "user" and m.text is not None), default=len(messages))
-    return any(tool.result is not None for message in messages[last + 1 :] for tool in message.tools)
+    asked = asked_at(messages)
+    return asked >= 0 and any(tool.result is not None for message in messages[asked + 1 :] for tool in message.tools)
 
 
 def _question_in(said: Said, passages: Mapping[str, Sequence[Span]]) -> Said:
@@ -154,16 +137,19 @@ def _unasked(request: Request, final: Seen | None) -> Gap:
 
 def find_answer(request: Request, final: Seen | None) -> Found:
     """The answer: what the request gave back, or the generation's own text where that is the same or all there is."""
-    outer = _outer_output(request, final)
+    outer = outer_output(request, final)
     own = (final.reading.output, final) if final is not None and final.reading.output is not None else None
     hidden = _hidden(request, outer, own, final)
+    if hidden is None and outer is None and is_ambiguous(request):
+        hidden = gap("answer", "ambiguous_answer", _AMBIGUOUS)
     if hidden is not None:
         return Found(gap=hidden)
     answers = final is not None and final.span.status != "error" and not final.reading.calls
     told = [p for p in (outer if _delivered(request, final) else None, own if answers else None) if p is not None]
     told = [place for place in told if place[0].state == "present"]
     if not told:
-        return Found(gap=_unanswered(request, final))
+        handed = _handed_over(request, final) if outer is None and own is None else None
+        return Found(gap=_unanswered(request, final)) if handed is None else handed
     if len(told) > 1 and folded(told[0][0].value) == folded(told[1][0].value):
         told = told[1:]
     names = ("answer", "answer.generated")
@@ -190,8 +176,44 @@ def _hidden(request: Request, outer: _Place | None, own: _Place | None, final: S
     )
 
 
-def _outer_output(request: Request, final: Seen | None) -> _Place | None:
-    return next(((s.reading.output, s) for s in around(request, final) if s.reading.output is not None), None)
+def _handed_over(request: Request, final: Seen | None) -> Found | None:
+    """The answer in the arguments of a tool that only gives it a form; None where there may be such a tool to run.
+
+    Nothing follows the call, which is the only one. Its name is the one pydantic-ai gives it; or no tool of that name
+    is called anywhere else, and an argument is named as the answer.
+    """
+    if final is None or final.span.status == "error" or len(final.reading.calls) != 1:
+        return None
+    call = final.reading.calls[0]
+    steps = request.of("generation", "tool", "retrieval", "rerank")
+    if call.arguments is None or not call.arguments.legible or any(s.place > final.place for s in steps):
+        return None
+    formed = call.name == _FORMED or call.name.startswith(f"{_FORMED}_")
+    ran = {s.reading.tool.name for s in request.of("tool") if s.reading.tool is not None}
+    asked = {tool.name for s in request.of("generation") for m in s.reading.messages for tool in m.tools}
+    earlier = {tool.name for s in request.of("generation") if s is not final for tool in s.reading.calls}
+    if call.name in ran or (not formed and call.name in asked | earlier):
+        return None
+    words = _answer_in(call.arguments.value) or (call.arguments.value if formed else None)
+    if words is None:
+        return None
+    if call.arguments.state != "present":
+        return Found(gap=lost("answer", call.arguments.state, call.arguments.remedy))
+    return placed("answer", replace(call.arguments, value=words), final)
+
+
+def _answer_in(arguments: str) -> str | None:
+    """The answer among the arguments of a call.
+
+    >>> _answer_in('{"answer": "Far.", "sure": true}'), _answer_in('{"query": "moon"}')
+    ('Far.', None)
+    """
+    try:
+        held = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    told = [held.get(name) for name in _ANSWERS] if isinstance(held, dict) else []
+    return next((text for text in told if isinstance(text, str) and text.strip()), None)
 
 
 def _delivered(request: Request, final: Seen | None) -> bool:
@@ -209,7 +231,8 @@ def _unanswered(request: Request, final: Seen | None) -> Gap:
     if final is not None and final.reading.calls:
         name = final.reading.calls[-1].name or "a tool"
         remedy = (
-            f"the last call to the model in this trace asks for {name}: trace the whole request under one root span"
+            f"the last call to the model in this trace asks for {name}: trace the whole request under one root span, "
+            "with its answer as that span's output (output.value, gen_ai.output.messages)"
         )
         return gap("answer", "no_answer", remedy)
     if final is not None and final.reading.content != "present":
@@ -229,8 +252,7 @@ def _fault(failed: Seen) -> str:
 def history(final: Seen | None) -> tuple[Turn, ...]:
     """What user and assistant said before the last question."""
     messages = final.reading.messages if final is not None else ()
-    last = max((at for at, m in enumerate(messages) if m.role == "user" and m.text is not None), default=0)
-    spoken = (m for m in messages[:last] if m.role in {"user", "assistant"})
+    spoken = (m for m in messages[: max(asked_at(messages), 0)] if m.role in {"user", "assistant"})
     return tuple(Turn(role=m.role, text=sound(m.text.value)) for m in spoken if m.text is not None and m.text.legible)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from groundtrace.model import Message, Reading, Record, Ref, Said, Struct, Trace
-from groundtrace.ports import Convention
+from groundtrace.model import Document, Message, Reading, Record, Ref, Said, Struct, Trace
 from groundtrace.read import context as contexts
 from groundtrace.read import exchange
+from groundtrace.read.final import around, final_generation
 from groundtrace.read.prompt import numbered
 from groundtrace.read.tree import Request, Seen, requests, walk
+from groundtrace.text import folded
 
 Part = Literal["query", "context", "answer"]
 
@@ -63,9 +64,7 @@ class Explained(Struct, frozen=True):
     records: tuple[Told, ...]
 
 
-def explain(
-    trace: Trace, conventions: Sequence[Convention], heard: dict[int, Reading], records: Sequence[Record]
-) -> Explained:
+def explain(trace: Trace, heard: dict[int, Reading], records: Sequence[Record]) -> Explained:
     """How a trace was read; `heard` is what its spans said, by position, and `records` what came of it."""
     order = walk(trace, heard)
     asked = requests(order, contexts.holds_passages)
@@ -74,13 +73,12 @@ def explain(
         request = asked[at] if at < len(asked) and len(asked) == len(records) else None
         told.append(Told(record, tuple(_places(request, record, trace.ref)) if request is not None else ()))
     spoken = {trace.spans[at].id for at in heard}
-    names = ", ".join(convention.name for convention in conventions)
-    return Explained(trace.ref.trace_id, tuple(_line(seen, spoken, names) for seen in order), tuple(told))
+    return Explained(trace.ref.trace_id, tuple(_line(seen, spoken) for seen in order), tuple(told))
 
 
-def _line(seen: Seen, spoken: set[str], names: str) -> Line:
+def _line(seen: Seen, spoken: set[str]) -> Line:
     depth = sum(1 for _ in seen.above())
-    remark = "" if seen.span.id in spoken else f"says nothing in what is understood here ({names})"
+    remark = "" if seen.span.id in spoken else "says nothing in what is understood here"
     if seen.reading.aside:
         remark = "stands aside: an evaluator or a guardrail is no part of the request"
     elif seen.reading.content != "present":
@@ -122,7 +120,7 @@ def _message(message: Message) -> Held:
 
 
 def _places(request: Request, record: Record, ref: Ref) -> Iterator[Place]:
-    final = exchange.final_generation(request)
+    final = final_generation(request)
     named = exchange.named_parts(request, final)
     context = contexts.find_context(request, final, named, ref)
     yield from _queries(record, list(exchange.candidates(request, final, named, context.places)))
@@ -134,51 +132,104 @@ def _queries(record: Record, found: Sequence[tuple[Said, Seen]]) -> Iterator[Pla
     over = False
     for said, seen in found:
         taken = not over and _is_origin(record, "query", said, seen)
-        lost = "an earlier place holds the query" if over else "cut, and what is left does not hold it"
+        lost = "an earlier place holds the query" if over else "what is left of it does not hold the query"
         lost = "a summary was made of its source, not for a query" if record.kind == "summary" else lost
-        yield Place("query", seen.span.id, said.attribute, said.value, _verdict(said, lost, taken=taken))
+        yield Place(
+            "query", seen.span.id, said.attribute, said.value, _verdict(record, "query", said, lost, taken=taken)
+        )
         over = over or taken
 
 
 def _contexts(request: Request, final: Seen | None, named: Seen | None, record: Record) -> Iterator[Place]:
     origins = {(o.span_id, o.attribute) for o in record.origins if o.field.startswith("context")}
+    passages = {folded(passage.text) for passage in record.context}
     texts = [(s.said, s.seen) for s in contexts.shown(final, named)]
     texts += [(s.said, s.seen) for s in contexts.tool_results(request, final)]
-    over = False
     for said, seen in texts:
-        taken = (seen.span.id, said.attribute) in origins
-        lost = "its passages stand in another place" if numbered(said.value) else "no passages are told apart in it"
-        yield Place("context", seen.span.id, said.attribute, said.value, _verdict(said, lost, taken=taken))
-        over = over or taken
+        whole = folded(said.value)
+        holds = any(passage in whole for passage in passages)
+        taken = holds and (seen.span.id, said.attribute) in origins
+        lost = (
+            "its passages stand in another place"
+            if holds or numbered(said.value)
+            else "no passages are told apart in it"
+        )
+        yield Place(
+            "context", seen.span.id, said.attribute, said.value, _verdict(record, "context", said, lost, taken=taken)
+        )
+    for what, seen, documents in _listed(request, final):
+        yield _documents(record, passages, what=what, seen=seen, documents=documents)
+
+
+def _listed(request: Request, final: Seen | None) -> Iterator[tuple[str, Seen, tuple[Document, ...] | None]]:
+    """The documents spans told as such, and the retrievals that told none; blocks handed to the model first."""
+    blocks = tuple(d for m in final.reading.messages for d in m.documents) if final is not None else ()
+    if final is not None and blocks:
+        yield "handed to the model as blocks", final, blocks
     for seen in request.seen:
-        documents = seen.reading.documents
-        if documents is None:
-            continue
-        said = next((d.text for d in documents if d.text is not None), Said())
-        lost = "nothing was retrieved here" if not documents else "the same texts are taken from another place"
-        lost = "the model was shown them: ids, scores and the place for feedback are taken from here" if over else lost
-        verdict = _verdict(said, lost, taken=(seen.span.id, said.attribute) in origins)
-        yield Place("context", seen.span.id, said.attribute, f"{len(documents)} documents", verdict)
+        tool = seen.reading.tool
+        if seen.reading.documents is not None or seen.reading.role in {"retrieval", "rerank"}:
+            yield seen.reading.role, seen, seen.reading.documents
+        elif tool is not None and tool.documents:
+            yield f"listed by {tool.name or 'a tool'}", seen, tool.documents
+
+
+def _documents(
+    record: Record, passages: set[str], *, what: str, seen: Seen, documents: tuple[Document, ...] | None
+) -> Place:
+    """What became of a list of documents: how many of them are in the context."""
+    if documents is None:
+        return Place(
+            "context", seen.span.id, "", what, f"its documents are not recorded; {seen.reading.remedy}".rstrip("; ")
+        )
+    texts = [d.text for d in documents if d.text is not None]
+    first = next(iter(texts), Said())
+    kept = sum(any(passage in folded(t.value) or folded(t.value) in passage for passage in passages) for t in texts)
+    origins = {(o.span_id, o.attribute) for o in record.origins if o.field.startswith("context")}
+    taken = kept > 0 and any((seen.span.id, text.attribute) in origins for text in texts)
+    lacking = len(documents) - len(texts)
+    if not documents:
+        lost = "nothing was retrieved here"
+    elif lacking:
+        lost = f"{lacking} of {len(documents)} have no text"
+    elif kept < len(texts):
+        lost = (
+            f"{kept} of {len(documents)} are in the context: what the model was shown, or a reranker, left out the rest"
+        )
+    else:
+        lost = "they stand in the context as another place shows them; ids, scores and the place for feedback are these"
+    verdict = _verdict(record, "context", first, lost, taken=taken)
+    return Place("context", seen.span.id, first.attribute, f"{len(documents)} documents, {what}", verdict)
 
 
 def _answers(request: Request, final: Seen | None, record: Record) -> Iterator[Place]:
-    around = list(exchange.around(request, final))
-    every = {s.place: s for s in (*around, *((final,) if final is not None else ()), *request.of("generation"))}
+    every = {
+        s.place: s
+        for s in (*around(request, final), *((final,) if final is not None else ()), *request.of("generation"))
+    }
+    told = folded(record.answer or "")
     for seen in every.values():
         said = seen.reading.output
         if said is None:
             continue
         taken = any(_is_origin(record, field, said, seen) for field in ("answer", "answer.generated"))
-        lost = "the call's own words are the same" if seen in around else "not the call that made the answer"
-        yield Place("answer", seen.span.id, said.attribute, said.value, _verdict(said, lost, taken=taken))
+        same = folded(said.value) == told
+        lost = "the call's own words are the same" if same else "not the call that made the answer"
+        yield Place(
+            "answer", seen.span.id, said.attribute, said.value, _verdict(record, "answer", said, lost, taken=taken)
+        )
 
 
-def _verdict(said: Said, lost: str, *, taken: bool) -> str:
-    if taken:
-        return "taken"
-    if said.state == "present":
+def _verdict(record: Record, part: Part, said: Said, lost: str, *, taken: bool) -> str:
+    """Why a place counts or not, as far as the record shows it."""
+    gap = record.gap(part)
+    if gap is not None and lost.endswith("have no text"):
         return lost
-    return said.state + (f": {said.remedy}" if said.remedy else "")
+    if taken and gap is None:
+        return "taken"
+    if said.state != "present":
+        return said.state + (f": {said.remedy}" if said.remedy else "")
+    return f"not used: the field is {gap.reason.replace('_', ' ')}" if gap is not None else lost
 
 
 def _is_origin(record: Record, field: str, said: Said, seen: Seen) -> bool:

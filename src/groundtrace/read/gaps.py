@@ -2,10 +2,10 @@
 
 Reasons: `content_off` (not captured), `masked` (its user hid it), `truncated` (a limit cut it), `elsewhere` (in logs or
 a store that was not given), `not_instrumented` (nothing in the trace tells), `no_request` (nothing was asked in the
-trace), `error` (the request failed), `no_answer` (it ended by asking for a tool), `ambiguous_numbering` (markers that
-count two lists), `not_given` (a record made by hand without it), `malformed` (one with something of a wrong type
-there), `damaged` (characters of it are lost), `not_found` (nothing stands where the user's own mapping says),
-`unreadable` and `still_growing` (a trace that can't be read, or not yet).
+trace), `error` (the request failed), `no_answer` (it ended by asking for a tool), `ambiguous_answer` (several calls
+could have made it), `ambiguous_numbering` (markers that count two lists), `not_given` (a record made by hand without
+it), `malformed` (one with something of a wrong type there), `damaged` (characters of it are lost), `not_found` (nothing
+stands where the user's own mapping says), `unreadable` and `still_growing` (a trace that can't be read, or not yet).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from groundtrace.model import Document, Gap, Message, Reading, Said, Span, State
 Field = Literal["query", "context", "answer", "citations"]
 Reason = Literal[
     "content_off", "masked", "truncated", "elsewhere", "not_instrumented", "no_request", "error", "no_answer",
-    "ambiguous_numbering", "not_given", "malformed", "damaged", "not_found", "unreadable",
+    "ambiguous_answer", "ambiguous_numbering", "not_given", "malformed", "damaged", "not_found", "unreadable",
     "still_growing",
 ]  # fmt: skip
 

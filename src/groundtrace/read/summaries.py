@@ -8,7 +8,7 @@ an answer shorter than the text. Whatever it is not sure of stays an answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 from groundtrace.model import Said
@@ -23,11 +23,19 @@ Wanted = Literal["auto", "answer", "summary"]
 _ASKED = re.compile(
     r"\b(?:summari[sz](?:e|es|ing)|tl;?dr|condense)\b"
     r"|\b(?:write|give|create|produce|provide|generate|make|prepare|draft|return)\b[^.\n]{0,80}"
-    r"\b(?:summary|synopsis|abstract|digest|précis)\b"
-    r"|\b(?:concise |brief |short |one-sentence )?summary(?: of the (?:following|text|article|document)\b|[ \t]*:)"
-    r"|\bfass(?:e|en sie)\b[^.\n]{0,80}\bzusammen\b|\bzusammenfassung\b|\brésume[zr]?\b|\bresum[ae]\b|\briassum\w*",
+    r"\b(?:summary|synopsis|digest|précis|abstract(?! (?:class|method|factory|type|base|interface|syntax)))\b"
+    r"|\bsummary(?: of the (?:following|text|article|document)\b|[ \t]*:)"
+    r"|\bfass(?:e|en sie)\b[^.\n]{0,80}\bzusammen\b|\bzusammenfassung\b|\brésume[zr]?\b|\briassum\w*"
+    r"|\bresum[ae]\b[^.\n]{0,30}\b(?:el|la|los|las|este|esta|texto|artículo|o|este)\b",
     re.IGNORECASE,
 )
+_REFUSED = re.compile(
+    r"\b(?:not|never|without|don['’]?t|rather than|instead of|nicht)\b[^.\n]{0,30}\b(?:summar|condens|zusammen)"
+    r"|\b(?:keys?|fields?|columns?|properties|schema|json)\b[^.\n]{0,80}\bsummary\b",
+    re.IGNORECASE,
+)
+"""Words that look like such an instruction and are the contrary, or the name of one of several things to tell."""
+
 _NAMES = (
     *("document", "text", "article", "source", "source_text", "content", "transcript", "passage", "body", "input_text"),
     *("doc", "docs", "documents", "story", "report", "email", "conversation", "chapter", "page_content", "context"),
@@ -45,6 +53,7 @@ _LABEL = re.compile(
     r"\n[ \t]*\n[ \t]*(?:[#>*_-]{1,6}[ \t]*)?(?:[\w-]+[ \t]+){0,3}summary[*_]{0,3}[ \t]*:[*_]{0,3}\s*\Z",
     re.IGNORECASE,
 )
+_ASKING = ("message", "user_message", "prompt", "topic", "instruction", "task")
 _SHORTEST = 200
 """Characters from which a text is one that is summarised."""
 
@@ -77,10 +86,16 @@ def _searched(request: Request) -> bool:
 
 def _is_question(final: Seen, named: Seen | None) -> bool:
     """Whether a question is told apart, or several passages are: then an answer from them is wanted."""
-    if named is not None and any(name in named.reading.variables for name in QUESTIONS):
+    if named is not None and any(name in named.reading.variables for name in (*QUESTIONS, *_ASKING)):
         return True
     spoken = [m.text.value for m in final.reading.messages if m.text is not None and m.role == "user"]
-    return any(has_question(words) or len(numbered(words)) > 1 for words in spoken[-1:])
+    return any(has_question(words) or _ends_in_one(words) or len(numbered(words)) > 1 for words in spoken[-1:])
+
+
+def _ends_in_one(prompt: str) -> bool:
+    """Whether the last line of several asks something that is no request for a summary."""
+    before, _, last = prompt.rstrip().rpartition("\n")
+    return bool(before.strip()) and last.rstrip(" \"'”*_)").endswith(("?", "？")) and not _ASKED.search(last)
 
 
 def _is_asked(final: Seen, named: Seen | None, text: str) -> bool:
@@ -95,6 +110,8 @@ def _is_asked(final: Seen, named: Seen | None, text: str) -> bool:
         if at >= 0:
             after = at + len(text)
             around = [words[max(0, at - _AROUND) : at], words[after : after + _AROUND], words[: min(at, _AROUND)]]
+        if any(_REFUSED.search(piece) for piece in around):
+            return False
         if any(_ASKED.search(piece) for piece in around):
             return True
     return False
@@ -138,8 +155,9 @@ def _apart(prompt: str) -> str | None:
 
 def _everything(request: Request, final: Seen | None) -> tuple[Said, Seen] | None:
     """All a request was given, where nothing tells an instruction and a text apart."""
+    told: list[tuple[Said, Seen]] = []
     if final is not None:
-        asked: Sequence[Said] = [m.text for m in final.reading.messages if m.role == "user" and m.text is not None]
-        if asked:
-            return asked[-1], final
-    return next(((s.reading.query, s) for s in request.of("request", "agent") if s.reading.query is not None), None)
+        told += [(m.text, final) for m in final.reading.messages if m.role == "user" and m.text is not None][-1:]
+    told += [(s.reading.query, s) for s in request.of("request", "agent") if s.reading.query is not None]
+    # A question is no source: of short texts none is taken for one, masked ones say that they are.
+    return next((pair for pair in told if len(pair[0].value) >= _SHORTEST or pair[0].state != "present"), None)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from groundtrace.model import Reading, Span, Struct, Trace
+from groundtrace.read.turns import sessions
+from groundtrace.read.twins import without_twins
 
 _NEVER = 1 << 62
 _NONE: list[Seen] = []
@@ -121,7 +123,9 @@ def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> lis
 
     A request is the outermost chain or agent that holds a generation (or that holds none although its tree has none
     either); generations outside of any make one request per tree, cut where each was given its own passages
-    (`stands_alone`). What lies outside, as a retriever beside the agent, goes to its tree's next request.
+    (`stands_alone`). What lies outside, as a retriever beside the agent, goes to its tree's next request. What stands
+    around several turns and says nothing is a session: each turn is a request. What two instrumentations recorded of
+    one call is one.
 
     A span that a user's own mapping tells the whole of is a request by itself, wherever it stands. What stands around
     it is none then, and other generations of its tree are steps.
@@ -142,6 +146,7 @@ def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> lis
         found.extend(Request(None, group) for group in _groups(calls, stands_alone))
     found.sort(key=lambda r: r.seen[0].place)
     held = {s.place for request in found for s in request.seen}
+    found = without_twins(found) if len(found) > 1 else found
     spare = [s for s in order if s.place not in held]
     _share(found, [s for s in spare if s.reading.role != "generation" or s.tree not in stepped])
     return found
@@ -160,12 +165,13 @@ def _whole(order: Sequence[Seen]) -> dict[int, Seen]:
 def _owners(order: Sequence[Seen], whole: Mapping[int, Seen]) -> dict[int, Seen]:
     """For each span inside a request, the span of that request."""
     around = {above.place for top in {*whole.values()} for above in top.above()}
+    silent, turns = sessions(order)
     outermost: dict[int, Seen] = {}
     for seen in order:
         above = outermost.get(seen.parent.place) if seen.parent is not None else None
         if above is not None:
             outermost[seen.place] = above
-        elif seen.reading.role in {"request", "agent"}:
+        elif seen.place in turns or (seen.reading.role in {"request", "agent"} and seen.place not in silent):
             outermost[seen.place] = seen
     generating = {s.tree for s in order if s.reading.role == "generation"}
     holding = {outermost[s.place].place for s in order if s.reading.role == "generation" and s.place in outermost}

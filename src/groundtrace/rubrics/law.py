@@ -277,6 +277,7 @@ _REVIEWED = {
     "language_not_covered": "the judge does not cover this language",
     "partly_unscored": "a part of the card could not be scored",
     "claims_left_out": "the text has more claims than the judge went through",
+    "votes_differ": "asked several times, the judge did not say the same",
     "nothing_stated": "the text states nothing that could be wrong, a question for one",
 }
 """Flags that send any rubric's card to a person."""

@@ -323,8 +323,9 @@ class SummaryGroundedness:
 def _empty(record: Record) -> Finding | None:
     """The finding that ends a card where there is nothing to summarise or no summary."""
     source = "".join(passage.text for passage in record.context)
-    for name, text, says in (("source", source, str.isalnum), ("summary", record.answer or "", str.strip)):
-        if not any(map(says, text)):
+    says_something = bool(content_words(source)) or any(map(str.isdigit, source))  # little words alone tell nothing
+    for name, there in (("source", says_something), ("summary", bool((record.answer or "").strip()))):
+        if not there:
             error = f"the {name} is empty"
             return law.unscored(f"empty_{name}", error).model_copy(update={"details": {"error": error}})
     return None

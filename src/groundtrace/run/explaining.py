@@ -21,7 +21,9 @@ _MOST = 5
 
 def explanations(plan: Plan, start: str) -> Iterator[Explained]:
     """How each trace was read whose id starts so; PlanError where there is none. Nothing is judged or written."""
-    wanted = start.lower()
+    wanted = start.strip().lower()
+    if not wanted:
+        raise PlanError("explain", start, "is no id of a trace", hint="write its id, or the start of it")
     conventions = plan.vocabularies()
     passages = resolver(plan, lambda _: None)
     found = 0
@@ -35,7 +37,7 @@ def explanations(plan: Plan, start: str) -> Iterator[Explained]:
             if found > _MOST:
                 return
             records = read(trace, conventions, kind=plan.kind, passages=passages)
-            yield explain(trace, conventions, heard(trace, conventions, passages), records)
+            yield explain(trace, heard(trace, conventions, passages), records)
     if not found:
         hint = "write its id, or the start of it, as `groundtrace show` prints it"
         raise PlanError("explain", start, "is the id of no trace there", hint=hint)

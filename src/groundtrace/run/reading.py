@@ -177,6 +177,8 @@ def resolver(plan: Plan, tell: Callable[[str], None]) -> Resolver | None:
         found: list[object] = []
         with Isolated(f"passages: {plan.passages} broke on {ident}", tell):
             found.append(given(ident, metadata))
+            if not isinstance(found[0], (str, type(None))):
+                raise TypeError(f"gave {type(found[0]).__name__}, where a text or None is wanted")
         return found[0] if found and isinstance(found[0], str) else None
 
     return passages

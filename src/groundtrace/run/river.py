@@ -15,6 +15,7 @@ from groundtrace.judges.patient import Patient
 from groundtrace.model import Case
 from groundtrace.plugins import load
 from groundtrace.review import audited
+from groundtrace.run.budget import Budget
 from groundtrace.run.choosing import Choosing
 from groundtrace.run.isolated import Careful, Isolated
 from groundtrace.run.reading import Reading, resolver
@@ -60,6 +61,7 @@ class River:
     memory: Memory
     watch: Watch
     stopping: Callable[[], bool]
+    budget: Budget
 
     @classmethod
     def opened(
@@ -73,8 +75,10 @@ class River:
         """Open all a plan names; PlanError or PlatformError where one of them can't be."""
         doors = [Door(_named(spec), load("sink", spec)) for spec in plan.sinks]
         sources = _joined(load("source", spec) for spec in plan.sources)
-        judge = Patient(load("judge", plan.judge))
-        full = Patient(load("judge", plan.cascade.judge)) if plan.cascade else None
+        budget = Budget(plan.max_cost)
+        judge = Patient(budget.watching(load("judge", plan.judge)))
+        full = Patient(budget.watching(load("judge", plan.cascade.judge))) if plan.cascade else None
+        wished = stopping or never
         if full is not None:
             check_judges(judge, full)
         Weighing(plan, _unsaid)  # what a plan names is had before anything starts
@@ -89,7 +93,8 @@ class River:
             choosing=Choosing.of(plan, [judge, full] if full else [judge], memory),
             memory=memory,
             watch=progress or _unwatched,
-            stopping=stopping or never,
+            stopping=lambda: wished() or budget.is_spent,
+            budget=budget,
         )
 
     @functools.cached_property
@@ -128,7 +133,9 @@ class River:
                 if not self.stopping() and not writing.vain:
                     writing.left_over()
         reading.give_up()
-        notes = [*_notes(f"source {source.platform}", source), *self.choosing.purse.notes]
+        notes = [*_notes(f"source {source.platform}", source), *self.choosing.purse.notes, *self.budget.notes]
+        judges = (self.judge, self.full) if self.full else (self.judge,)
+        notes += [note for judge in judges for note in _notes(f"judge {judge.id}", judge)]
         notes += [note for door in doors for note in _notes(f"sink {door.shown}", door.sink)]
         notes += [note for rubric in self.rubrics for note in _notes(f"rubric {rubric.name}", rubric)]
         return reading.report + Report(notes=tuple(notes)) + writing.report
@@ -256,8 +263,8 @@ def survey(river: River, source: Source, see: Callable[[Record], None] = lambda 
     return reading.report + Report(notes=tuple(_notes(f"source {source.platform}", source))) + total
 
 
-def _notes(what: str, told: Source | Sink | Careful) -> list[str]:
-    """What a source, a sink or a rubric has to say for the report, or that it could not."""
+def _notes(what: str, told: Source | Sink | Careful | Patient) -> list[str]:
+    """What a source, a sink, a rubric or a judge has to say for the report, or that it could not."""
     said: list[str] = []
     with Isolated(f"notes of {what} are lost", said.append):
         said += map(str, getattr(told, "notes", tuple)())

@@ -66,7 +66,7 @@ def _waiting(body: str) -> dict[str, Any] | None:
 
 def _spending(connection: Connection) -> None:
     """What was spent today is looked up before every trace of a run with a cap."""
-    connection.execute(text("CREATE INDEX groundtrace_replies_time ON groundtrace_replies (time)"))
+    connection.execute(text("CREATE INDEX IF NOT EXISTS groundtrace_replies_time ON groundtrace_replies (time)"))
 
 
 STEPS: Mapping[int, Step] = MappingProxyType({2: _reviews, 3: _spending})

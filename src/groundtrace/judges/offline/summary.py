@@ -17,7 +17,6 @@ from groundtrace.judges.offline.measure import (
     SILENT,
     Answered,
     Tokenise,
-    beginning,
     flags,
     level,
     numbered,
@@ -115,13 +114,18 @@ def grade(share: float, cuts: Sequence[float] = SHARES) -> int:
     return next((4 - place for place, cut in enumerate(cuts) if share >= cut), 1)
 
 
+def _first(text: str) -> int:
+    """Where the first letter or digit of a text stands."""
+    return next((at for at, char in enumerate(text) if char.isalnum()), 0)
+
+
 def quotation(text: str, before: str = "", behind: str = "") -> str:
     """An item about a text: its words, or the first of them, in quotation marks that do not stand in it.
 
     >>> quotation("He said “no”.", behind=" is in no part of the source")
     '«He said “no”.» is in no part of the source'
     """
-    first = next((at for at, char in enumerate(text) if char.isalnum()), 0)
+    first = _first(text)
     text = text if first < _QUOTABLE // 2 else text[first:]
     shown = text if len(text) <= _QUOTABLE else text[:_QUOTABLE].rsplit(" ", 1)[0]
     for opens, closes in _SIGNS if content_words(shown) else ():  # of little words alone no quoted part counts
@@ -248,7 +252,8 @@ def _least(covers: Sequence[tuple[float, float, str]], source: Passages) -> str:
     """The foremost sentence of which the summary holds least, or how a source without any begins."""
     if covers:
         return quotation(min(covers, key=lambda one: one[1])[2], behind=" is held least")
-    return next(iter(beginning(part.text for part in source.parts)), "")
+    words = (part.text[_first(part.text) :].strip() for part in source.parts)
+    return next((quotation(text, behind=" is held least") for text in words if content_words(text)), "")
 
 
 def _foremost(source: Passages) -> list[_Sentence]:

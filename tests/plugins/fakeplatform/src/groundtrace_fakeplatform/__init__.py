@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import replace as of_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import httpx2
+from msgspec.structs import replace
 
 from groundtrace.adapters.published import PREFIX, Result, State, receipts, results, withdrawn
 from groundtrace.errors import PlatformError
@@ -42,7 +43,7 @@ class FakeSource:
                 signals = late.get(ident, ())
                 if choose(Ref("fake", trace_id=ident), signals):
                     whole = load(Trace, self._line.asked("GET", f"/traces/{ident}")["whole"])
-                    yield replace(whole, ref=replace(whole.ref, platform="fake", trace_id=ident), signals=signals)
+                    yield replace(whole, ref=of_dataclass(whole.ref, platform="fake", trace_id=ident), signals=signals)
             bounds["start"] = page["next"]
 
     def labels(self, since: int | None = None) -> Iterator[Label]:
@@ -131,7 +132,7 @@ class FakeJudge:
         except (PlatformError, httpx2.TransportError) as error:
             return Reply("", self.id, fault=str(error))
         ((_, reply),) = self._wise.hear([case], lambda _, __: None)
-        return replace(reply, judge=self.id)
+        return of_dataclass(reply, judge=self.id)
 
 
 class _Line:

@@ -1,0 +1,130 @@
+"""Hears cases in an event loop of its own thread: every place is kept busy, and nothing is left behind.
+
+A worker a place pulls a case, asks, puts the reply to the gate and, where that wants the case asked again, asks again
+in the same place. Pulling and the gate run in the loop's thread, one at a time. At most twice as many heard cases as
+places wait to be taken, so a slow reader slows the judge instead of filling the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from groundtrace.model import Case, Reply
+    from groundtrace.ports import Again
+
+Heard: TypeAlias = "tuple[Case, Reply]"
+Ask: TypeAlias = "Callable[[Case], Awaitable[Reply]]"
+Session: TypeAlias = "Callable[[], AbstractAsyncContextManager[Ask]]"
+"""Opens what the calls need inside the loop, gives what asks a case, and closes it in the end."""
+
+_TAKEN = 8
+"""Heard cases that are taken before their room is given back: the loop is woken once for all of them."""
+
+
+def hear(cases: Iterable[Case], again: Again, session: Session, concurrency: int) -> Iterator[Heard]:
+    """Each case with its last reply, as they finish; what `cases`, `again` or `session` raise is raised here.
+
+    Closing the iterator cancels what is in flight and waits until no task and no thread is left.
+    """
+    hearing = _Hearing(iter(cases), again, session=session, concurrency=max(1, concurrency))
+    try:
+        yield from hearing.heard()
+    finally:
+        hearing.stop()
+
+
+class _Hearing:
+    def __init__(self, cases: Iterator[Case], again: Again, *, session: Session, concurrency: int) -> None:
+        self._cases, self._again, self._session = cases, again, session
+        self._concurrency = concurrency
+        self._done: queue.SimpleQueue[Heard | BaseException | None] = queue.SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="judge", daemon=True)
+
+    def heard(self) -> Iterator[Heard]:
+        self._thread.start()
+        taken = 0
+        while (item := self._done.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            taken += 1
+            if taken >= min(_TAKEN, self._concurrency):
+                self._make_room(taken)
+                taken = 0
+            yield item
+
+    def stop(self) -> None:
+        """End the thread: what is in flight is cancelled."""
+        self._stopped.set()
+        if self._loop is not None and self._main is not None and not self._loop.is_closed():
+            self._call(self._main.cancel)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _call(self, what: Callable[[], object]) -> None:
+        try:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(what)
+        except RuntimeError:  # the loop has just come to its end
+            return
+
+    def _make_room(self, places: int) -> None:
+        def release() -> None:
+            for _ in range(places):
+                self._room.release()
+
+        self._call(release)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._all())
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - carried to the reader's thread and raised there
+            self._done.put(error)
+        finally:
+            self._done.put(None)
+
+    async def _all(self) -> None:
+        self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
+        self._room = asyncio.Semaphore(2 * self._concurrency)
+        if self._stopped.is_set():
+            return
+        async with self._session() as ask:
+            workers = [asyncio.create_task(self._work(ask)) for _ in range(self._concurrency)]
+            try:
+                await _together(workers)
+            finally:
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self, ask: Ask) -> None:
+        while True:
+            await self._room.acquire()
+            case = None if self._stopped.is_set() else next(self._cases, None)
+            if case is None:
+                self._room.release()
+                return
+            while True:
+                reply = await ask(case)
+                repeat = self._again(case, reply)
+                if repeat is None or self._stopped.is_set():
+                    break
+                case = repeat
+            self._done.put((case, reply))
+
+
+async def _together(workers: Iterable[asyncio.Task[None]]) -> None:
+    """Wait for all, or raise what the first raises."""
+    done, _ = await asyncio.wait(list(workers), return_when=asyncio.FIRST_EXCEPTION)
+    for worker in done:
+        worker.result()

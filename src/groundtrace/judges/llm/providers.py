@@ -1,0 +1,67 @@
+"""Which client speaks to which provider; an extra that is missing is named with the command that installs it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from groundtrace.errors import PlanError
+
+if TYPE_CHECKING:
+    from groundtrace.judges.llm.client import Client
+    from groundtrace.judges.llm.settings import Settings
+
+_NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "openai": ("openai", "aiohttp"),
+        "anthropic": ("pydantic_ai", "anthropic"),
+        "google": ("pydantic_ai", "google.genai"),
+    }
+)
+
+
+def client_of(settings: Settings) -> Callable[[Settings], Client]:
+    """What opens a client for these settings; PlanError where its SDK is not installed."""
+    provider = settings.provider
+    for module in _NEEDED.get(provider, ("pydantic_ai",)):
+        if not _is_there(module):
+            hint = f"pip install 'groundtrace[{provider}]'"
+            raise PlanError("judge", provider, f"needs {module.partition('.')[0]}, which is not installed", hint=hint)
+    return _openai if provider == "openai" else _pydantic_ai
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent is not there either
+        return False
+
+
+def _openai(settings: Settings) -> Client:
+    from groundtrace.judges.llm.openai_api import OpenAIClient
+
+    return OpenAIClient(
+        settings.model,
+        base_url=settings.base_url,
+        api=settings.api,
+        seed=settings.seed,
+        reasoning_effort=settings.reasoning_effort,
+        timeout=settings.timeout,
+        concurrency=settings.concurrency,
+    )
+
+
+def _pydantic_ai(settings: Settings) -> Client:
+    from groundtrace.judges.llm.pydantic_api import PydanticAIClient
+
+    return PydanticAIClient(
+        settings.provider,
+        settings.model,
+        base_url=settings.base_url,
+        seed=settings.seed,
+        reasoning_effort=settings.reasoning_effort,
+        timeout=settings.timeout,
+        concurrency=settings.concurrency,
+    )
