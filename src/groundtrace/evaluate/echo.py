@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-_OPENS = re.compile(r"[{\uff5b\ufe5b\ufe37]|\\u007[bB]|&#(?:123|[xX]7[bB]);|&l(?:brace|cub);")
+_OPENS = ("{", "\uff5b", "\ufe5b", "\ufe37", "\\u007b", "\\u007B", "&#123;", "&#x7", "&#X7", "&lbrace;", "&lcub;")
 """What an object can begin with, however it is spelled: without one there is nothing to repeat."""
 
 _OBJECT = re.compile(r"\{\s*[\"}]")
@@ -46,7 +46,7 @@ def repeats(told: Mapping[str, Any], body: Mapping[str, Any], decode: Decode) ->
     """
     said: list[str] = []
     for text in _texts(body):
-        if not _OPENS.search(text):
+        if not any(sign in text for sign in _OPENS):
             continue
         if any(held == told for held in _objects(text, decode)):
             return True

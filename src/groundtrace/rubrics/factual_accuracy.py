@@ -172,6 +172,7 @@ class FactualAccuracy:
         self.edition = copies.edition(AccuracySettings, _verdict, _figures_of_example, copy, said)
         self._settings = self.edition.settings
         self._verdict = _verdict(self._settings)
+        self._json_schema = self._verdict.model_json_schema()
         self._results = self._settings.worth()
         self._short = _short(self._results)
         self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
@@ -209,7 +210,7 @@ class FactualAccuracy:
             body["scores"] = dict(self._settings.scores)
         if record.risk == "high":
             body["risk_level"] = "high"
-        yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, self._verdict.model_json_schema())
+        yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, self._json_schema)
 
     def finding(
         self,

@@ -578,11 +578,13 @@ def test_an_option_that_is_not_taken_is_left_out(stand: StandIn, tmp_path: Path,
         question=lambda asked: replace(in_words(asked), temperature=temperature),
         leaves_out=leaves_out,
     )
+    broken = iter([{"status": 529}])
+    stand.decide(lambda asked: echo(asked) if "temperature" in asked.body else next(broken, echo(asked)))
     heard = list(made.hear(cases(3), content))
     right(heard, 3)
     assert refused == ["temperature"] * 3
     assert {reply.temperature for _, reply in heard} == {None}
-    assert sizes("anthropic", stand, since) == [3, 3]
+    assert sizes("anthropic", stand, since) == [3, 3, 1]
 
 
 @both

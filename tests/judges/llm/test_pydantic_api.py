@@ -159,11 +159,13 @@ def test_the_prefix_is_the_same(stand: StandIn, provider: str) -> None:
     assert one.replace("One.", "Two.") == two
 
 
-def test_nothing_of_the_environment_is_sent(stand: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_environment_is_sent(stand: StandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """To an address of the plan goes the key; a server without one gets a placeholder."""
     for name in ("ANTHROPIC_AUTH_TOKEN", "GOOGLE_CLOUD_PROJECT", "OPENAI_ORG_ID", "ANTHROPIC_WEBHOOK_SIGNING_KEY"):
         monkeypatch.setenv(name, "secret-of-ours")
     monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Ours: secret-of-ours")
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login ours password secret-of-ours\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     for provider in PROVIDERS:
         ask(stand, provider)
     for name in ("ANTHROPIC", "GOOGLE", "VLLM"):
@@ -172,6 +174,7 @@ def test_nothing_of_the_environment_is_sent(stand: StandIn, monkeypatch: pytest.
         ask(stand, provider)
     kept = [one["headers"] for one in stand.kept()]
     assert "secret-of-ours" not in str(kept)
+    assert "Basic " not in str(kept)
     for ours in (platform.python_version(), platform.machine()):
         assert ours.lower() not in str(kept[0]).lower()
     named = ("x-api-key", "x-goog-api-key", "authorization")
@@ -402,5 +405,5 @@ def test_nothing_is_left(stand: StandIn, provider: str) -> None:
         assert sockets() == before
 
     threads = set(threading.enumerate())
-    asyncio.run(run())  # Google's SDK lets the loop's own threads read certificates: they end with the loop
+    asyncio.run(run())
     assert set(threading.enumerate()) == threads

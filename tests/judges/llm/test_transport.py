@@ -510,7 +510,7 @@ def test_a_virtual_loop_says_when_everything_waits_for_ever() -> None:
 
 
 def test_the_throughput_is_back_ten_seconds_after_the_storm() -> None:
-    """90 % of what it was; without any storm 1 in 100 misses that too, by the draw of its latencies."""
+    """90 % of what it was; without any storm 1 in 1,000 misses that too, by the draw of its latencies."""
     outcomes = [storms.recovery(seed) for seed in range(150)]
     assert sum(outcome.refused for outcome in outcomes) > 600
     assert sum(outcome.late for outcome in outcomes) == 0

@@ -252,7 +252,7 @@ def _opened(
     if door.provider == "anthropic":
         made, closing = _anthropic(door, base_url, timeout, concurrency)
     elif door.provider == "google":
-        made, closing = _google(door, base_url, timeout)
+        made, closing = _google(door, base_url, timeout, concurrency)
     else:
         made, closing = _other(door, base_url, timeout, concurrency)
     return infer_model(f"{door.provider}:{door.model}", lambda _: made), closing
@@ -282,7 +282,7 @@ def _anthropic(
     return AnthropicProvider(anthropic_client=sdk), [sdk.close]
 
 
-def _google(door: refusals.Door, base_url: str | None, timeout: float) -> tuple[Any, list[_Closing]]:
+def _google(door: refusals.Door, base_url: str | None, timeout: float, concurrency: int) -> tuple[Any, list[_Closing]]:
     """Google's SDK goes over aiohttp by itself where that is installed and no other client is given."""
     from google import genai
     from google.genai.types import HttpOptions, HttpRetryOptions
@@ -291,11 +291,19 @@ def _google(door: refusals.Door, base_url: str | None, timeout: float) -> tuple[
     options = HttpOptions(
         base_url=base_url, timeout=max(1, int(timeout * 1000)), retry_options=HttpRetryOptions(attempts=1)
     )
+    session: Any = None
+    if base_url is not None and importlib.util.find_spec("aiohttp") is not None:
+        import aiohttp
+
+        # The SDK's own session would send what a .netrc has for the host, and look for it in a thread at every call.
+        session = options.aiohttp_client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=concurrency))
     client = genai.Client(vertexai=False, api_key=door.key or _PLACEHOLDER, http_options=options)
 
     async def close() -> None:
         await client.aio.aclose()
         client.close()
+        if session is not None:
+            await session.close()
 
     return GoogleProvider(client=client), [close]
 
