@@ -40,13 +40,16 @@ def test_every_kind_has_its_built_ins_and_they_come_through_the_door_everyone_us
     } <= ours
 
 
-def test_every_built_in_keeps_the_promises_of_its_port(tmp_path: Path) -> None:
+def test_every_built_in_keeps_the_promises_of_its_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each can be made by name and has every attribute its port asks for."""
     (tmp_path / "x.jsonl").write_text('{"answer": "x"}\n', encoding="utf-8")
-    arguments = {"source": f":{tmp_path / 'x.jsonl'}", "sink": f":{tmp_path}/out"}
+    for provider in ("OPENAI", "ANTHROPIC", "GEMINI"):
+        monkeypatch.setenv(f"{provider}_API_KEY", "a-key-of-the-tests")
+    arguments = {"source": f":{tmp_path / 'x.jsonl'}", "sink": f":{tmp_path}/out", "judge": ":a-model"}
     for plugin in installed():
         if plugin.distribution == "groundtrace":
-            assert load(plugin.kind, plugin.name + arguments.get(plugin.kind, ""))
+            argument = "" if plugin.name == "offline" else arguments.get(plugin.kind, "")
+            assert load(plugin.kind, plugin.name + argument)
 
 
 def test_a_neighbours_plugins_are_listed_with_their_distribution_and_version(install: Install) -> None:

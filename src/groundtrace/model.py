@@ -112,6 +112,10 @@ class Log(Struct, frozen=True):
     span_id: str | None = None
 
 
+JUDGE_MARK = "groundtrace.judge"
+"""The scope, and an attribute, of the spans our own judges leave: they are never judged."""
+
+
 class Span(Struct, frozen=True):
     """A span as its platform recorded it; `attributes` is raw, only a convention gives it meaning.
 
@@ -134,6 +138,11 @@ class Span(Struct, frozen=True):
     scope: str = ""
     resource: Mapping[str, Any] = msgspec.field(default_factory=dict)
     dropped: int = 0
+
+    @property
+    def is_judging(self) -> bool:
+        """Whether a judge of ours left it."""
+        return self.scope == JUDGE_MARK or JUDGE_MARK in self.attributes
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args, get_type_hints, overload
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints, overload
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
@@ -300,9 +301,14 @@ class _Parameters:
     def _annotations(self) -> dict[str, Any]:
         takes = self.factory.__init__ if inspect.isclass(self.factory) else self.factory
         with _Blame(self.kind, self.name, "has options whose types cannot be read"):
-            return get_type_hints(takes)
+            # What it returns need not be importable: only what it takes is looked at.
+            told = {name: kind for name, kind in inspect.get_annotations(takes).items() if name != "return"}
+            held = SimpleNamespace(__annotations__=told)
+            return get_type_hints(held, getattr(inspect.unwrap(takes), "__globals__", None))
 
     def _convert(self, option: str, kind: Any, value: object) -> object:
+        if isinstance(value, str) and any(get_origin(one) is Callable for one in (kind, *get_args(kind))):
+            return function(value)
         try:
             return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
         except PydanticUserError:  # a type with a config of its own, or one pydantic does not know

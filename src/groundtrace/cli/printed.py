@@ -125,7 +125,10 @@ def _left_alone(report: Report) -> Iterator[str]:
 
 def estimate(report: Report, *, lowest: int = 0, kinds: int | None = _KINDS) -> Group:  # noqa: ARG001 - called as `summary` is
     """What a dry run found: how much a judge would be asked."""
-    cost = "0 US dollars" if report.about.judge_kind == "offline" else "not known for this judge"
+    asked = report.about.cost
+    cost = "not known for this judge" if asked is None else f"about {asked:.2f} US dollars for what is asked"
+    cost += "" if asked is None else "; replies come on top, and questions asked twice"
+    cost = "0 US dollars" if report.about.judge_kind == "offline" else cost
     rows = [
         ("questions", f"{report.cases:,} for judge {plain(report.about.judge)}", ""),
         ("tokens", f"about {report.tokens:,} in; an estimate that takes four characters for a token", ""),

@@ -315,7 +315,7 @@ class _Hearing:
 
     def silence(self) -> None:
         """Conclude what a judge left without a word; after a stop it had no chance to answer, and is left open."""
-        if self._stopped:
+        if self._halted():
             self._open.clear()
         for key, opened in list(self._open.items()):
             for slot in opened.waiting:

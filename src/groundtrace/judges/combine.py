@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from groundtrace.errors import PlanError
 from groundtrace.judges import aside
+from groundtrace.judges.around import Around
 from groundtrace.judges.voting import Voting
 from groundtrace.model import Reply, Usage
 
@@ -32,7 +33,7 @@ __all__ = ["Cached", "Recorded", "Voting"]
 _log = logging.getLogger(__name__)
 
 
-class Cached:
+class Cached(Around):
     """A judge that is asked an equal question once: what it said and the gate took is kept in a folder or a mapping.
 
     Equal are questions of the same digest to a judge of the same id. Kept are first replies that the gate had nothing
@@ -41,13 +42,8 @@ class Cached:
     """
 
     def __init__(self, judge: Judge, kept: Path | str | MutableMapping[str, str]) -> None:
-        self._judge = judge
-        self.id, self.kind, self.limits = judge.id, judge.kind, judge.limits
+        super().__init__(judge)
         self._kept = _Folder(Path(kept)) if isinstance(kept, (str, Path)) else kept
-
-    def unassessed(self, rubric: str) -> frozenset[str]:
-        """The judge's own word."""
-        return self._judge.unassessed(rubric)
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case with its reply: the one that was kept, or the judge's."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlanError, PlatformError
+from groundtrace.judges.around import Around
 from groundtrace.model import Reply
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _SHOWN = 200
 Key = tuple[str, str, str]
 
 
-class Patient:
+class Patient(Around):
     """A judge like the one it is made of, heard anew after every break with the cases that have no reply yet.
 
     Where several were in flight, each is heard alone, to find the one it breaks on; one that was settled is not asked
@@ -34,15 +35,8 @@ class Patient:
     """
 
     def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.id, self.kind, self.limits = judge.id, judge.kind, judge.limits
-        self.notes: Callable[[], Iterable[str]] = getattr(judge, "notes", tuple)
-        """What a user should know of the judge, as that its provider takes no schema."""
+        super().__init__(judge)
         self.broke: dict[tuple[str, str], str] = {}
-
-    def unassessed(self, rubric: str) -> frozenset[str]:
-        """The judge's own word."""
-        return self._judge.unassessed(rubric)
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case with its last reply; the one the judge broke on has a fault for a reply."""

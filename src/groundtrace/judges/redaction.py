@@ -23,13 +23,14 @@ from rapidfuzz.distance import Levenshtein
 
 from groundtrace.evidence import locate
 from groundtrace.judges import aside
+from groundtrace.judges.around import Around
 from groundtrace.model import Reply
 
 if TYPE_CHECKING:
     from groundtrace.model import Case
     from groundtrace.ports import Again, Judge
 
-Redact: TypeAlias = "Callable[[str], str | tuple[str, Iterable[tuple[int, int, str]]]]"
+Redact: TypeAlias = Callable[[str], str | tuple[str, Iterable[tuple[int, int, str]]]]
 
 _WORDS = re.compile(r"\w+|\W")
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"(?P<key>\s*:)?', re.DOTALL)
@@ -40,20 +41,16 @@ _LEAST, _CUT = 2, 3
 _log = logging.getLogger(__name__)
 
 
-class Redacting:
+class Redacting(Around):
     """A judge that is shown what a function leaves of a case; its quotes are brought back to the record's own words.
 
     Where the function raises, or what it gives can't be used, nothing is sent and the reply is a fault.
     """
 
     def __init__(self, judge: Judge, function: Redact, *, name: str = "") -> None:
-        self._judge, self._function = judge, function
         name = name or f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', 'redact')}"
-        self.id, self.kind, self.limits = f"{judge.id},redact={name}", judge.kind, judge.limits
-
-    def unassessed(self, rubric: str) -> frozenset[str]:
-        """The judge's own word."""
-        return self._judge.unassessed(rubric)
+        super().__init__(judge, f"redact={name}")
+        self._function = function
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case as it was, with the reply to what was left of it."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groundtrace.errors import InvalidVerdict, PlanError
 from groundtrace.evaluate import parse
+from groundtrace.judges.around import Around
 from groundtrace.model import Reply, Usage
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ Key = tuple[str, str, str]
 Told = Callable[["Case", Sequence[Reply]], None]
 
 
-class Voting:
+class Voting(Around):
     """A judge that is asked every case `votes` times; the reply that counts is the one whose score is the median.
 
     Of an even number the lower middle counts, of equal scores the earliest. Usage and cost are those of all votes.
@@ -41,12 +42,8 @@ class Voting:
     def __init__(self, judge: Judge, votes: int = 3, *, told: Told | None = None) -> None:
         if not 1 <= votes <= _MOST:
             raise PlanError("votes", votes, f"must be a number from 1 to {_MOST}")
-        self._judge, self._votes, self._told = judge, votes, told
-        self.id, self.kind, self.limits = f"{judge.id},votes={votes}", judge.kind, judge.limits
-
-    def unassessed(self, rubric: str) -> frozenset[str]:
-        """The judge's own word."""
-        return self._judge.unassessed(rubric)
+        super().__init__(judge, f"votes={votes}")
+        self._votes, self._told = votes, told
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case with its median reply, as the last of its votes comes in."""

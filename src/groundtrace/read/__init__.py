@@ -70,6 +70,8 @@ def readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Readi
     chosen = dispatch(tuple(conventions)).of
     found: dict[int, Reading] = {}
     for at, span in enumerate(trace.spans):
+        if span.is_judging:
+            continue
         # In the order they are heard: the first to know a thing is believed.
         said = [r for c in chosen(span) if (r := c.reading(span)) is not None]
         if said:

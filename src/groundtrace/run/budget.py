@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlanError
+from groundtrace.judges.around import Around
 
 if TYPE_CHECKING:
     from groundtrace.model import Case, Reply
@@ -51,17 +52,12 @@ class Budget:
                 self._spent += reply.cost
 
 
-class _Watched:
+class _Watched(Around):
     """A judge whose replies are counted as they come."""
 
     def __init__(self, judge: Judge, budget: Budget) -> None:
-        self._judge, self._budget = judge, budget
-        self.id, self.kind, self.limits = judge.id, judge.kind, judge.limits
-        self.notes = getattr(judge, "notes", tuple)
-
-    def unassessed(self, rubric: str) -> frozenset[str]:
-        """The judge's own word."""
-        return self._judge.unassessed(rubric)
+        super().__init__(judge)
+        self._budget = budget
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case with its last reply."""

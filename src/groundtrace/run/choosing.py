@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from groundtrace.ports import Judge, Memory
 
 UNPICKED = "not in the sample"
+OUR_OWN = "left by our own judges"
 
 
 class Choosing:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias, cast
 from groundtrace.cascade import cascade, check_judges
 from groundtrace.evaluate import evaluate, never
 from groundtrace.judges.patient import Patient
-from groundtrace.model import Case
+from groundtrace.model import Case, Usage
 from groundtrace.plugins import load
 from groundtrace.review import audited
 from groundtrace.run.budget import Budget
@@ -21,7 +21,7 @@ from groundtrace.run.isolated import Careful, Isolated
 from groundtrace.run.reading import Reading, resolver
 from groundtrace.run.risk import Weighing, same_model
 from groundtrace.run.writing import BATCH, Door, Writing
-from groundtrace.tally import Report
+from groundtrace.tally import About, Report
 
 if TYPE_CHECKING:
     from groundtrace.model import Record, Scorecard
@@ -76,9 +76,9 @@ class River:
         doors = [Door(_named(spec), load("sink", spec)) for spec in plan.sinks]
         sources = _joined(load("source", spec) for spec in plan.sources)
         budget = Budget(plan.max_cost)
-        judge = Patient(budget.watching(load("judge", plan.judge)))
-        full = Patient(budget.watching(load("judge", plan.cascade.judge))) if plan.cascade else None
         wished = stopping or never
+        judge = _asked(plan.judge, budget, wished)
+        full = _asked(plan.cascade.judge, budget, wished) if plan.cascade else None
         if full is not None:
             check_judges(judge, full)
         Weighing(plan, _unsaid)  # what a plan names is had before anything starts
@@ -253,13 +253,15 @@ class _Passage:
 def survey(river: River, source: Source, see: Callable[[Record], None] = lambda _: None) -> Report:
     """Read one source to its end and count what a judge would be asked, in tokens of about four characters."""
     reading, total = river.reading(source), Report()
+    price: Callable[[Usage], float | None] = getattr(river.judge, "price", lambda _: None)
     for record in reading.records():
         see(record)
         for rubric in (rubric for rubric in river.rubrics if record.kind in rubric.kinds):
             for item in rubric.cases(record, river.judge.unassessed(rubric.name)):
                 if isinstance(item, Case):
                     asked = len(item.prefix) + len(item.render("0" * 16))
-                    total += Report(cases=1, tokens=-(-asked // 4))
+                    tokens = -(-asked // 4)
+                    total += Report(cases=1, tokens=tokens, about=About(cost=price(Usage(tokens, 0))))
     return reading.report + Report(notes=tuple(_notes(f"source {source.platform}", source))) + total
 
 
@@ -269,6 +271,13 @@ def _notes(what: str, told: Source | Sink | Careful | Patient) -> list[str]:
     with Isolated(f"notes of {what} are lost", said.append):
         said += map(str, getattr(told, "notes", tuple)())
     return said
+
+
+def _asked(spec: Spec, budget: Budget, stopping: Callable[[], bool]) -> Patient:
+    """A judge whose cost is counted, that goes on after it broke, and that ends where the run does."""
+    judge = Patient(budget.watching(load("judge", spec)))
+    getattr(judge, "stop_when", _unstopped)(lambda: stopping() or budget.is_spent)
+    return judge
 
 
 def _joined(sources: Iterable[Source]) -> list[Source]:
@@ -295,6 +304,10 @@ def _home(source: Source) -> Door:
 
 def _unsaid(_: str) -> None:
     """Nothing was weighed yet."""
+
+
+def _unstopped(_: Callable[[], bool]) -> None:
+    """A judge that never waits for long."""
 
 
 def _unwatched(_: int, __: int) -> None:

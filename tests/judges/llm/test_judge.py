@@ -12,7 +12,8 @@ import pytest
 from groundtrace import record
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.evaluate import evaluate
-from groundtrace.judges.llm import LlmJudge, openai
+from groundtrace.judges.llm import LlmJudge
+from groundtrace.judges.llm.factories import openai
 from groundtrace.model import Record, Scorecard
 from groundtrace.plugins import load
 from standins.llm import StandIn, standing

@@ -63,7 +63,7 @@ class BatchJudge:
     a reply in US dollars. A batch has at most `most` cases and `most_bytes` bytes. It is looked at after `interval`
     seconds, then ever more rarely, down to every `longest`. Handing in is tried for `patience` seconds, a batch that
     was handed in is never given up. `stopping` is asked while it waits: true ends the hearing, and the batch stays in
-    the ledger.
+    the ledger. `taken` says what the provider did not take.
     """
 
     kind: JudgeKind = "llm"
@@ -83,6 +83,7 @@ class BatchJudge:
         interval: float = 30,
         longest: float = 300,
         patience: float = 1_800,
+        taken: Callable[[], Iterable[str]] = tuple,
         stopping: Callable[[], bool] | None = None,
     ) -> None:
         self.id = id
@@ -92,7 +93,7 @@ class BatchJudge:
             self.where = desk.where
             self.most, self.most_bytes = max(1, min(most, desk.most)), min(most_bytes, desk.most_bytes)
         self.stopping = stopping or _no
-        self._make, self._cost = make, cost
+        self._make, self._cost, self._left_out = make, cost, taken
         self._interval, self._longest, self._patience = interval, max(interval, longest), patience
         self._notes: list[str] = []
 
@@ -101,8 +102,17 @@ class BatchJudge:
         return frozenset()
 
     def notes(self) -> tuple[str, ...]:
-        """Which batches were left running, found again or failed, one line each."""
-        return tuple(f"judge {self.id}: {note}" for note in self._notes)
+        """Which batches were left running, found again or failed, and what was not taken, one line each."""
+        return tuple(f"judge {self.id}: {note}" for note in (*self._notes, *self._left_out()))
+
+    @property
+    def priced(self) -> bool:
+        """Whether it is known what a question costs."""
+        return self._cost is not None
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """End a hearing once `stopping` says so, even while it waits for a batch."""
+        self.stopping = stopping
 
     def note(self, what: str) -> None:
         """Say something in the run's report, once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,16 @@ _NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def client_of(settings: Settings) -> Callable[[Settings], Client]:
     """What opens a client for these settings; PlanError where its SDK is not installed."""
-    provider = settings.provider
-    for module in _NEEDED.get(provider, ("pydantic_ai",)):
+    needed(settings.provider, _NEEDED[settings.provider])
+    return _openai if settings.provider == "openai" else _pydantic_ai
+
+
+def needed(provider: str, modules: Iterable[str]) -> None:
+    """PlanError where one of these modules is not installed, with the command that installs it."""
+    for module in modules:
         if not _is_there(module):
             hint = f"pip install 'groundtrace[{provider}]'"
             raise PlanError("judge", provider, f"needs {module.partition('.')[0]}, which is not installed", hint=hint)
-    return _openai if provider == "openai" else _pydantic_ai
 
 
 def _is_there(module: str) -> bool:
