@@ -171,15 +171,17 @@ class Recorded:
         self._write({"judge": judge.id, "kind": judge.kind, "limits": judge.limits})
 
     def _recording(self, judge: Judge, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
-        written: dict[tuple[str, str, str], Reply] = {}
+        written: dict[int, Reply] = {}  # the replies themselves: two questions in flight may be equal
 
         def note(case: Case, reply: Reply) -> Case | None:
             self._keep(case, reply)
-            written[case.key] = reply
-            return again(case, reply)
+            repeat = again(case, reply)
+            if repeat is None:
+                written[id(reply)] = reply
+            return repeat
 
         for case, reply in judge.hear(cases, note):
-            if written.pop(case.key, None) is not reply:  # a judge that leaves the gate to others
+            if written.pop(id(reply), None) is None:  # a judge that leaves the gate to others
                 self._keep(case, reply)
             yield case, reply
 
