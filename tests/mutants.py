@@ -205,6 +205,8 @@ def _texts(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for inner in value:
             yield from _texts(inner, depth - 1)
+    elif isinstance(value, bool):
+        yield "true" if value else "false"  # as its JSON has it: what a tool answered may be no more than that
     else:
         yield str(value)
 

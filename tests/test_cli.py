@@ -397,7 +397,7 @@ def test_a_window_without_traces_says_so(folder: Path) -> None:
         ("run spans.jsonl --judge offline,x=1", "judge offline: 'x' is no option of it; it has none"),
         (
             "run spans.jsonl --judge ofline",
-            "judge: 'ofline' is not installed; did you mean 'offline'? Valid: anthropic, google, offline, openai",
+            "judge: 'ofline' is not installed; did you mean 'offline'? Valid: anthropic, ",
         ),
         (
             "run spans.jsonl --rubric source_suport",

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -140,6 +140,15 @@ class InMemory:
                 waiting[content] = intent
                 return None
             return known
+
+    def intend_all(self, intents: Sequence[Intent]) -> list[Receipt | None]:
+        """As `intend`, of many in their order."""
+        return [self.intend(intent) for intent in intents]
+
+    def keep_receipts(self, told: Sequence[Receipt]) -> None:
+        """As `keep_receipt`, of many in their order."""
+        for receipt in told:
+            self.keep_receipt(receipt)
 
     def keep_receipt(self, receipt: Receipt) -> None:
         """Note what became of a write; one that is unconfirmed or failed stays in the outbox.

@@ -5,7 +5,7 @@ A port is a Protocol of one or two methods that exchange values; `groundtrace.te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -233,8 +233,16 @@ class Memory(Protocol):
         """
         ...
 
+    def intend_all(self, intents: Sequence[Intent]) -> list[Receipt | None]:
+        """As `intend`, of many in their order: a sink's batch at once."""
+        ...
+
     def keep_receipt(self, receipt: Receipt) -> None:
         """Note what became of a write."""
+        ...
+
+    def keep_receipts(self, told: Sequence[Receipt]) -> None:
+        """As `keep_receipt`, of many in their order."""
         ...
 
     def outbox(self) -> Iterable[Intent]:

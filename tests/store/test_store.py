@@ -214,5 +214,31 @@ def test_both_memories_answer_alike_about_writes(steps: list[tuple[str, str, str
             assert {i.model_dump_json() for i in store.outbox()} == {i.model_dump_json() for i in memory.outbox()}
 
 
+_BATCHES = st.lists(st.tuples(st.booleans(), st.lists(st.tuples(_PLACES, _CONTENTS, _STATES), max_size=5)), max_size=8)
+
+
+@settings(max_examples=80, deadline=None)
+@given(_BATCHES)
+def test_many_writes_at_once_are_as_one_after_the_other(batches: list[tuple[bool, list[tuple[str, str, str]]]]) -> None:
+    """The same place may come twice in a batch."""
+    with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/store.db") as store:
+        memory = InMemory()
+        for noting, steps in batches:
+            intents = [
+                Intent(sink="s", card_id="c", score="x", feedback_id=place, content_hash=content)
+                for place, content, _ in steps
+            ]
+            told = [Receipt(**i.model_dump(), state=s) for i, (_, _, s) in zip(intents, steps, strict=True)]  # type: ignore[arg-type]
+            if noting:
+                assert store.intend_all(intents) == [memory.intend(intent) for intent in intents]
+            else:
+                store.keep_receipts(told)
+                for receipt in told:
+                    memory.keep_receipt(receipt)
+            assert [i.model_dump_json() for i in store.outbox() if i.feedback_id == "f1"] == [
+                i.model_dump_json() for i in memory.outbox() if i.feedback_id == "f1"
+            ]
+
+
 def _id(number: int) -> str:
     return f"00000000-0000-5000-8000-{number:012d}"

@@ -212,9 +212,8 @@ class Writing:
         standing = {(receipt.card_id, receipt.score) for receipt in known}
         written = list(self._written(door, cards, left))
         with self._memory.batch():
-            for receipt in written:
-                if receipt.state != "unchanged" or (receipt.card_id, receipt.score) not in standing:
-                    self._memory.keep_receipt(receipt.model_copy(update={"sink": door.place}))
+            new = [r for r in written if r.state != "unchanged" or (r.card_id, r.score) not in standing]
+            self._memory.keep_receipts([receipt.model_copy(update={"sink": door.place}) for receipt in new])
         receipts = [*(receipt for receipt in known if receipt.card_id not in asked), *written]
         for receipt in receipts:
             states[receipt.state] += 1
@@ -231,23 +230,26 @@ class Writing:
         """What a sink is known to hold already, and what it is to be given: noted before it leaves."""
         known: list[Receipt] = []
         left: dict[tuple[str, str], Intent] = {}
+        due: list[Intent] = []
         for card in cards:
             told_of = results(card)
             names = tuple(told.score for told in told_of)
             self._tried[door.place, card.id] = self._names.setdefault(names, names)
-            for told in told_of:
-                intent = Intent(
+            due += (
+                Intent(
                     sink=door.place,
                     card_id=card.id,
                     score=told.score,
                     feedback_id=told.feedback_id,
                     content_hash=told.content_hash,
                 )
-                receipt = self._memory.intend(intent)
-                if receipt is None or door.reads_back:
-                    left[intent.card_id, intent.score] = intent
-                if receipt is not None:
-                    known.append(receipt.model_copy(update={"state": "unchanged"}))
+                for told in told_of
+            )
+        for intent, receipt in zip(due, self._memory.intend_all(due), strict=True):
+            if receipt is None or door.reads_back:
+                left[intent.card_id, intent.score] = intent
+            if receipt is not None:
+                known.append(receipt.model_copy(update={"state": "unchanged"}))
         return known, left
 
     def _written(
@@ -312,5 +314,12 @@ class Passing(InMemory):
     def intend(self, intent: Intent) -> Receipt | None:
         """The sinks know what they hold."""
 
+    def intend_all(self, intents: Sequence[Intent]) -> list[Receipt | None]:
+        """As of one."""
+        return [None] * len(intents)
+
     def keep_receipt(self, receipt: Receipt) -> None:
         """The report counts them."""
+
+    def keep_receipts(self, told: Sequence[Receipt]) -> None:
+        """As of one."""

@@ -1,0 +1,79 @@
+"""What is known of the places that writes go to: what stands there, and what is on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import bindparam, select, true
+
+from groundtrace.store import rows
+from groundtrace.store.tables import outbox, receipts
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from groundtrace.model import Intent, Receipt
+
+_AT_ONCE = 500
+"""Places asked about in one statement."""
+
+_NOTED = select(outbox.c.feedback_id, outbox.c.content_hash).where(
+    outbox.c.sink == bindparam("sink"), outbox.c.feedback_id.in_(bindparam("ids", expanding=True))
+)
+_STANDING = select(receipts).where(
+    receipts.c.sink == bindparam("sink"),
+    receipts.c.feedback_id.in_(bindparam("ids", expanding=True)),
+    receipts.c.standing == true(),
+)
+
+Place = tuple[str, str]
+
+
+@dataclass
+class Places:
+    """Receipts that stand and contents that wait, by sink and feedback id; and what is noted now."""
+
+    standing: dict[tuple[Place, str], Receipt] = field(default_factory=dict)
+    outgoing: dict[Place, set[str]] = field(default_factory=dict)
+    noted: dict[tuple[Place, str], dict[str, Any]] = field(default_factory=dict)
+    """The rows to be added to the outbox, in their order."""
+    younger: list[dict[str, str]] = field(default_factory=list)
+    """What is to be taken out of the outbox before, because it is noted anew."""
+
+    @classmethod
+    def of(cls, connection: Connection, intents: Sequence[Intent]) -> Self:
+        """What a database knows of the places of these writes."""
+        found = cls()
+        by_sink: dict[str, list[str]] = {}
+        for intent in intents:
+            by_sink.setdefault(intent.sink, []).append(intent.feedback_id)
+        for sink, ids in by_sink.items():
+            for at in range(0, len(ids), _AT_ONCE):
+                asked = {"sink": sink, "ids": ids[at : at + _AT_ONCE]}
+                for row in connection.execute(_STANDING, asked):
+                    found.standing[(sink, row.feedback_id), row.content_hash] = rows.receipt_of(row)
+                for feedback_id, content in connection.execute(_NOTED, asked):
+                    found.outgoing.setdefault((sink, feedback_id), set()).add(content)
+        return found
+
+    def known(self, intent: Intent) -> Receipt | None:
+        """The receipt of an equal write that still stands."""
+        return self.standing.get(((intent.sink, intent.feedback_id), intent.content_hash))
+
+    def waiting(self, intent: Intent) -> set[str]:
+        """The contents that are on their way to the same place."""
+        return self.outgoing.get((intent.sink, intent.feedback_id), set())
+
+    def note(self, intent: Intent) -> Receipt | None:
+        """Note a write, unless an equal one stands and nothing else is on its way: then its receipt."""
+        place, content = (intent.sink, intent.feedback_id), intent.content_hash
+        known, waiting = self.known(intent), self.outgoing.setdefault(place, set())
+        if known is not None and not waiting - {content}:
+            return known
+        if self.noted.pop((place, content), None) is None and waiting:
+            self.younger.append({"of_sink": intent.sink, "of_id": intent.feedback_id, "of": content})
+        self.noted[place, content] = intent.model_dump()
+        waiting.add(content)
+        return None
