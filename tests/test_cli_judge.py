@@ -111,6 +111,18 @@ def test_the_doctor_judges_one_case(stand: StandIn, folder: Path) -> None:
     assert stand.log()["requests"] == 1
 
 
+def test_the_doctor_of_a_batch_asks_live(stand: StandIn, folder: Path) -> None:
+    """Nobody waits a day to hear that a key is wrong."""
+    stand.script({"do": {"answer": '{"score": 5, "rationale": "It says so."}'}})
+    line = f"doctor --judge openai-batch:gpt-4o,base_url={stand.v1}"
+    done = groundtrace(line, folder, env=KEY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "answers in" in words(done.stdout)
+    assert "in a batch it costs half" in words(done.stdout)
+    stand.script(key="sk-another")
+    assert groundtrace(line, folder, env=KEY).returncode == 3
+
+
 def test_the_doctor_says_what_is_wrong(stand: StandIn, folder: Path) -> None:
     """An unknown model, by name, and a failing exit code for scripts."""
     stand.script(models=["gpt-4o"])

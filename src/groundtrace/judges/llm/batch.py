@@ -28,7 +28,7 @@ from groundtrace.errors import PlatformError
 from groundtrace.judges.llm.batch_desk import Desk, Progress
 from groundtrace.judges.llm.batch_ledger import Ledger, Sent
 from groundtrace.judges.llm.client import TRANSIENT, Answer, Question, Trouble
-from groundtrace.model import Reply
+from groundtrace.model import Check, Reply
 
 if TYPE_CHECKING:
     from groundtrace.model import Case, JudgeKind, Usage
@@ -63,7 +63,8 @@ class BatchJudge:
     a reply in US dollars. A batch has at most `most` cases and `most_bytes` bytes. It is looked at after `interval`
     seconds, then ever more rarely, down to every `longest`. Handing in is tried for `patience` seconds, a batch that
     was handed in is never given up. `stopping` is asked while it waits: true ends the hearing, and the batch stays in
-    the ledger. `taken` says what the provider did not take.
+    the ledger. `taken` says what the provider did not take, `live` whether
+    the same model answers outside of a batch.
     """
 
     kind: JudgeKind = "llm"
@@ -84,6 +85,7 @@ class BatchJudge:
         longest: float = 300,
         patience: float = 1_800,
         taken: Callable[[], Iterable[str]] = tuple,
+        live: Callable[[], Iterable[Check]] = tuple,
         stopping: Callable[[], bool] | None = None,
     ) -> None:
         self.id = id
@@ -93,7 +95,7 @@ class BatchJudge:
             self.where = desk.where
             self.most, self.most_bytes = max(1, min(most, desk.most)), min(most_bytes, desk.most_bytes)
         self.stopping = stopping or _no
-        self._make, self._cost, self._left_out = make, cost, taken
+        self._make, self._cost, self._left_out, self._live = make, cost, taken, live
         self._interval, self._longest, self._patience = interval, max(interval, longest), patience
         self._notes: list[str] = []
 
@@ -109,6 +111,11 @@ class BatchJudge:
     def priced(self) -> bool:
         """Whether it is known what a question costs."""
         return self._cost is not None
+
+    def doctor(self) -> Iterator[Check]:
+        """Whether the key, the model and structured output are well: one case, asked live, for a batch takes a day."""
+        yield from self._live()
+        yield Check(self.where, well=True, detail="one case was asked live; in a batch it costs half")
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
         """End a hearing once `stopping` says so, even while it waits for a batch."""

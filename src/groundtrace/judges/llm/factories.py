@@ -211,5 +211,6 @@ def _batch(settings: Settings, desk: Callable[[], Desk], batches: _Batches, arou
         most=batches.most,
         interval=batches.interval,
         taken=lambda: taken.notes,
+        live=lambda: LlmJudge(settings, client_of(settings)).doctor(),
     )
     return around.dress(judge)
