@@ -124,7 +124,11 @@ class Rubric(Protocol):
 
 @runtime_checkable
 class Judge(Protocol):
-    """Answers cases. `id` names the model and every setting that changes a reply; `limits` what it can't see."""
+    """Answers cases. `id` names the model and every setting that changes a reply; `limits` what it can't see.
+
+    One that costs money may also have `priced`, whether its price is known, and `price(usage)`, in US dollars; one that
+    waits for long `stop_when(stopping)`; any of them `notes()`, for the report, and `doctor()`.
+    """
 
     id: str
     kind: JudgeKind
