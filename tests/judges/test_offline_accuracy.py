@@ -201,11 +201,14 @@ TEXTS = st.lists(st.tuples(PARTS, MARKERS, ENDS).map("".join), min_size=1, max_s
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3))
 @example("in May. The bridge opened in 1931. in May. ", ["The bridge opened in 1931. "])
+@example("The bridge opened in 1931. ", ["[PERSON]"])
+@example("[PERSON]", ["The bridge opened in 1931. "])
 def test_whatever_the_text_the_gate_finds_no_fault(text: str, evidence: list[str]) -> None:
     """Claims are the text's, quotes are the evidence's, figures add up: for any text over any evidence."""
     made = card(text, evidence)
     assert all(not attempt.faults for attempt in made.attempts), [a.faults for a in made.attempts]
-    assert made.status == "scored" or made.reason in {"no_claims", "answer_missing", "answer_not_given"}
+    if made.status != "scored":  # nothing to judge, or a text that is a mask from end to end
+        assert made.reason in {"no_claims", "answer_missing", "answer_not_given", "answer_masked", "context_masked"}
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
