@@ -31,7 +31,7 @@ import asyncio, json, sys, time
 from openevals.llm import create_async_llm_as_judge
 from openai import AsyncOpenAI
 lines = [json.loads(line) for line in open(sys.argv[1])][: int(sys.argv[2])]
-judge = create_async_llm_as_judge(prompt="{context} {inputs} {outputs}", client_name=None, judge=AsyncOpenAI(
+judge = create_async_llm_as_judge(prompt="{context} {inputs} {outputs}", judge=AsyncOpenAI(
     base_url=sys.argv[3], api_key="sk-of-the-benchmark"), model="gpt-4o", continuous=True)
 async def main():
     gate = asyncio.Semaphore(32)
