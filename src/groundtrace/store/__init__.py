@@ -87,24 +87,13 @@ _RENEW_CARD = (
         unit=bindparam("now_unit"),
     )
 )
-_DROP_INTENT = delete(outbox).where(
-    outbox.c.sink == bindparam("of_sink"),
-    outbox.c.feedback_id == bindparam("of_id"),
-    outbox.c.content_hash == bindparam("of"),
-)
-_TELL_INTENT = (
-    update(outbox)
-    .where(
-        outbox.c.sink == bindparam("of_sink"),
-        outbox.c.feedback_id == bindparam("of_id"),
-        outbox.c.content_hash == bindparam("of"),
-    )
-    .values(state=bindparam("now"), reason=bindparam("why"))
-)
+_PLACE = (outbox.c.sink == bindparam("of_sink"), outbox.c.feedback_id == bindparam("of_id"))
+_INTENT = (*_PLACE, outbox.c.content_hash == bindparam("of"))
+_DROP_INTENT = delete(outbox).where(*_INTENT)
+_TELL_INTENT = update(outbox).where(*_INTENT).values(state=bindparam("now"), reason=bindparam("why"))
 _this = outbox.alias()
 _DROP_OLDER = delete(outbox).where(
-    outbox.c.sink == bindparam("of_sink"),
-    outbox.c.feedback_id == bindparam("of_id"),
+    *_PLACE,
     outbox.c.seq
     < select(_this.c.seq)
     .where(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groundtrace.judges.combine import Cached
@@ -49,9 +49,8 @@ def openai(
     trace_judge: bool = False,
 ) -> Judge:
     """A judge behind anything that speaks OpenAI's API: OpenAI, Azure, vLLM, Ollama, proxies."""
-    settings = Settings("openai", model, base_url, temperature, timeout, deadline, concurrency, seed, max_tokens)
-    settings = replace(settings, reasoning_effort=reasoning_effort, api=api, structured=structured)
-    settings = replace(settings, input_price=input_price, output_price=output_price)
+    asked = (model, base_url, temperature, timeout, deadline, concurrency, seed, max_tokens, reasoning_effort)
+    settings = Settings("openai", *asked, api, structured, input_price, output_price)
     return _live(settings, _Around(votes, redact, cache, trace_judge))
 
 
@@ -74,9 +73,8 @@ def anthropic(
     trace_judge: bool = False,
 ) -> Judge:
     """A judge at Anthropic; the rubric's part of a prompt is kept in its cache."""
-    settings = Settings("anthropic", model, base_url, temperature, timeout, deadline, concurrency, None, max_tokens)
-    settings = replace(settings, reasoning_effort=reasoning_effort, structured=structured)
-    settings = replace(settings, input_price=input_price, output_price=output_price)
+    asked = (model, base_url, temperature, timeout, deadline, concurrency, None, max_tokens, reasoning_effort)
+    settings = Settings("anthropic", *asked, "chat", structured, input_price, output_price)
     return _live(settings, _Around(votes, redact, cache, trace_judge))
 
 
@@ -99,8 +97,8 @@ def google(
     trace_judge: bool = False,
 ) -> Judge:
     """A judge at Google."""
-    settings = Settings("google", model, base_url, temperature, timeout, deadline, concurrency, seed, max_tokens)
-    settings = replace(settings, structured=structured, input_price=input_price, output_price=output_price)
+    asked = (model, base_url, temperature, timeout, deadline, concurrency, seed, max_tokens, None)
+    settings = Settings("google", *asked, "chat", structured, input_price, output_price)
     return _live(settings, _Around(votes, redact, cache, trace_judge))
 
 
@@ -123,9 +121,18 @@ def openai_batch(
     cache: str | None = None,
 ) -> Judge:
     """A judge asked by OpenAI's Batch API: within a day, at half the price."""
-    settings = Settings("openai", model, base_url, temperature, seed=seed, max_tokens=max_tokens)
-    settings = replace(settings, reasoning_effort=reasoning_effort, structured=structured)
-    settings = replace(settings, input_price=input_price, output_price=output_price)
+    settings = Settings(
+        "openai",
+        model,
+        base_url,
+        temperature,
+        seed=seed,
+        max_tokens=max_tokens,
+        reasoning_effort=reasoning_effort,
+        structured=structured,
+        input_price=input_price,
+        output_price=output_price,
+    )
     needed("openai", ("openai",))
     from groundtrace.judges.llm import openai_shapes as shapes
     from groundtrace.judges.llm.openai_batch import OpenAIDesk
@@ -152,8 +159,16 @@ def anthropic_batch(
     cache: str | None = None,
 ) -> Judge:
     """A judge asked by Anthropic's Message Batches: within a day, at half the price."""
-    settings = Settings("anthropic", model, base_url, temperature, max_tokens=max_tokens, structured=structured)
-    settings = replace(settings, input_price=input_price, output_price=output_price)
+    settings = Settings(
+        "anthropic",
+        model,
+        base_url,
+        temperature,
+        max_tokens=max_tokens,
+        structured=structured,
+        input_price=input_price,
+        output_price=output_price,
+    )
     needed("anthropic", ("anthropic",))
     from groundtrace.judges.llm.anthropic_batch import AnthropicDesk
 
