@@ -150,7 +150,7 @@ def test_a_full_store_stops_the_run_in_one_line_and_nothing_is_lost(here: Path) 
         from sqlalchemy import event
 
         event.listen(engine, "connect", lambda opened, _: opened.execute(bound))
-        engine.dispose()
+        store.close()  # what it opens from here on is bound
         report = run(plan, memory=store)
     assert len(report.failed) == 1
     assert report.failed[0].startswith("no room left for the store store.db")

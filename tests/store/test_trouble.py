@@ -135,7 +135,7 @@ def test_a_file_that_becomes_unwritable_is_the_platforms_trouble(tmp_path: Path)
     """A run that began well can be resumed."""
     with open_store(tmp_path / "store.db") as store:
         fill(store, 1)
-        with store._database.reading() as connection:
+        with store._database.writing() as connection:
             connection.exec_driver_sql("PRAGMA query_only = ON")
         with pytest.raises(PlatformError, match="--resume"):
             fill(store, 1, start=1)

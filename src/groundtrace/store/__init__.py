@@ -27,13 +27,14 @@ from groundtrace.store.address import address_of
 from groundtrace.store.database import Database
 from groundtrace.store.leases import Leases, ended, owner, run_key
 from groundtrace.store.places import Places
+from groundtrace.store.prepared import Prepared
 from groundtrace.store.schema import prepare
 from groundtrace.store.tables import cards, cursors, outbox, receipts, records, replies, runs
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from sqlalchemy import Insert, Select, Table
+    from sqlalchemy import Select, Table
 
     from groundtrace.model import Attempt, Intent, Label, Receipt, Reply, Run, RunState, Scorecard
 
@@ -46,7 +47,7 @@ _SAID = [
     *(replies.c.input, replies.c.output, replies.c.cache_read),
     *(replies.c.cost, replies.c.latency, replies.c.temperature),
 ]
-_REPLY = (
+_REPLY = Prepared(
     select(*_SAID)
     .where(replies.c.digest == bindparam("digest"), replies.c.judge == bindparam("judge"), replies.c.usable == true())
     .order_by(replies.c.seq.desc())
@@ -58,8 +59,8 @@ _ATTEMPTS = (
     .order_by(replies.c.seq)
 )
 _HISTORY = select(cards.c.body).where(cards.c.id == bindparam("id")).order_by(cards.c.seq)
-_NEWEST = select(cards.c.body).where(cards.c.id == bindparam("id")).order_by(cards.c.seq.desc()).limit(1)
-_NEWEST_OF = (
+_NEWEST = Prepared(select(cards.c.body).where(cards.c.id == bindparam("id")).order_by(cards.c.seq.desc()).limit(1))
+_NEWEST_OF = Prepared(
     select(cards.c.body)
     .where(
         cards.c.id == bindparam("id"),
@@ -72,7 +73,7 @@ _NEWEST_OF = (
     .order_by(cards.c.seq.desc())
     .limit(1)
 )
-_RENEW_CARD = (
+_RENEW_CARD = Prepared(
     update(cards)
     .where(
         cards.c.seq == select(func.max(cards.c.seq)).where(cards.c.id == bindparam("of")).scalar_subquery(),
@@ -89,21 +90,23 @@ _RENEW_CARD = (
 )
 _PLACE = (outbox.c.sink == bindparam("of_sink"), outbox.c.feedback_id == bindparam("of_id"))
 _INTENT = (*_PLACE, outbox.c.content_hash == bindparam("of"))
-_DROP_INTENT = delete(outbox).where(*_INTENT)
-_TELL_INTENT = update(outbox).where(*_INTENT).values(state=bindparam("now"), reason=bindparam("why"))
+_DROP_INTENT = Prepared(delete(outbox).where(*_INTENT))
+_TELL_INTENT = Prepared(update(outbox).where(*_INTENT).values(state=bindparam("now"), reason=bindparam("why")))
 _this = outbox.alias()
-_DROP_OLDER = delete(outbox).where(
-    *_PLACE,
-    outbox.c.seq
-    < select(_this.c.seq)
-    .where(
-        _this.c.sink == bindparam("of_sink"),
-        _this.c.feedback_id == bindparam("of_id"),
-        _this.c.content_hash == bindparam("of"),
+_DROP_OLDER = Prepared(
+    delete(outbox).where(
+        *_PLACE,
+        outbox.c.seq
+        < select(_this.c.seq)
+        .where(
+            _this.c.sink == bindparam("of_sink"),
+            _this.c.feedback_id == bindparam("of_id"),
+            _this.c.content_hash == bindparam("of"),
+        )
+        .scalar_subquery(),
     )
-    .scalar_subquery(),
 )
-_NO_MORE = (
+_NO_MORE = Prepared(
     update(receipts)
     .where(receipts.c.sink == bindparam("of_sink"), receipts.c.feedback_id == bindparam("of_id"))
     .values(standing=False)
@@ -165,7 +168,7 @@ class Store:
     def reply(self, judge: str, digest: str) -> Reply | None:
         """An accepted reply of this judge to an equal question, or None."""
         with self._database.reading() as connection:
-            row = connection.execute(_REPLY, {"digest": digest, "judge": judge}).first()
+            row = _REPLY.first(connection, {"digest": digest, "judge": judge})
         return rows.reply_of(row) if row else None
 
     def keep_reply(
@@ -175,7 +178,7 @@ class Store:
         row = rows.reply_row(reply, faults, keep_text=self._keep_text) | self._made()
         row |= {"judge": judge, "digest": digest, "card_id": card_id, "slot": slot}
         with self._database.writing() as connection:
-            connection.execute(_adding(replies), row)
+            _adding(replies).run(connection, row)
 
     def spent(self, since: str, judge: str | None = None) -> float | None:
         """What the replies kept since then (ISO time, UTC) cost in US dollars; None if the price of one is unknown."""
@@ -201,7 +204,7 @@ class Store:
         """Keep a record, so that its cards can be looked at with what they were made from; not without texts."""
         if self._keep_text:
             with self._database.writing() as connection:
-                connection.execute(self._replacing(records), rows.record_row(record) | self._made())
+                self._replacing(records).run(connection, rows.record_row(record) | self._made())
 
     def record(self, card: Scorecard) -> Record | None:
         """The record a card was made from, as it was last kept, or None."""
@@ -214,9 +217,8 @@ class Store:
         """The newest version of a card, or None; with a subject, of those that are of it."""
         asked = {"id": card_id, "subject": subject, "start": f"{subject}-", "length": len(subject) + 1}
         with self._database.reading() as connection:
-            found = connection.execute(_NEWEST_OF, asked) if subject else connection.execute(_NEWEST, {"id": card_id})
-            text = found.scalar()
-        return None if text is None else rows.card_of(text)
+            found = _NEWEST_OF.first(connection, asked) if subject else _NEWEST.first(connection, {"id": card_id})
+        return None if found is None else rows.card_of(found.body)
 
     def keep_card(self, card: Scorecard) -> None:
         """Keep a card as its newest version; one of equal content and basis takes its place, others stay."""
@@ -225,8 +227,8 @@ class Store:
         same |= {"new_body": row["body"], "at": row["time"], "in_run": row["run"]}
         same |= {"now_waits": row["waits"], "now_unit": row["unit"]}
         with self._database.writing() as connection:
-            if connection.execute(_RENEW_CARD, same).rowcount == 0:
-                connection.execute(_adding(cards), row)
+            if _RENEW_CARD.run(connection, same) == 0:
+                _adding(cards).run(connection, row)
 
     def card_ids(self, start: str, most: int = 10) -> tuple[str, ...]:
         """The ids of cards that start so, a few at most."""
@@ -276,7 +278,7 @@ class Store:
                     delete(tables.labels).where(said.card_id == instead_of[0], said.who == instead_of[1])
                 )
             for row in told:
-                connection.execute(self._replacing(tables.labels), row)
+                self._replacing(tables.labels).run(connection, row)
 
     def labels(self, rubric: str | None = None) -> tuple[Label, ...]:
         """What people said of scores, by card, score and person; of one rubric's if it is named."""
@@ -303,9 +305,9 @@ class Store:
             places = Places.of(connection, intents)
             told = [places.note(intent) for intent in intents]
             if places.younger:  # noted anew, a write is younger than all that waits
-                connection.execute(_DROP_INTENT, places.younger)
+                _DROP_INTENT.run_all(connection, places.younger)
             if places.noted:
-                connection.execute(_adding(outbox), [row | self._made() for row in places.noted.values()])
+                _adding(outbox).run_all(connection, [row | self._made() for row in places.noted.values()])
         return told
 
     def keep_receipt(self, receipt: Receipt) -> None:
@@ -339,15 +341,11 @@ class Store:
             if r.state in _CONFIRMED
         ]
         with self._database.writing() as connection:
-            for statement, given in (
-                (_TELL_INTENT, open_),
-                (_DROP_OLDER, alone),
-                (_NO_MORE, [{"of_sink": row["of_sink"], "of_id": row["of_id"]} for row in alone]),
-                (_DROP_INTENT, over),
-                (self._replacing(receipts), kept),
-            ):
-                if given:
-                    connection.execute(statement, given)
+            _TELL_INTENT.run_all(connection, open_)
+            _DROP_OLDER.run_all(connection, alone)
+            _NO_MORE.run_all(connection, alone)
+            _DROP_INTENT.run_all(connection, over)
+            self._replacing(receipts).run_all(connection, kept)
 
     def outbox(self) -> Iterable[Intent]:
         """The writes that were noted and never confirmed, oldest first."""
@@ -358,7 +356,7 @@ class Store:
         """Take a write out of the outbox that nobody wants any more."""
         this = {"of_sink": intent.sink, "of_id": intent.feedback_id, "of": intent.content_hash}
         with self._database.writing() as connection:
-            connection.execute(_DROP_INTENT, this)
+            _DROP_INTENT.run(connection, this)
 
     # --- who works on what, and how far -------------------------------------------------------------------------
 
@@ -381,7 +379,7 @@ class Store:
     def move_cursor(self, source: str, value: str) -> None:
         """Note how far a source was read."""
         with self._database.writing() as connection:
-            connection.execute(self._replacing(cursors), {"source": source, "value": value, "time": rows.now()})
+            self._replacing(cursors).run(connection, {"source": source, "value": value, "time": rows.now()})
 
     # --- runs ---------------------------------------------------------------------------------------------------
 
@@ -393,7 +391,7 @@ class Store:
             connection.execute(delete(runs).where(runs.c.id == run_id))
             row = {"id": run_id, "owner": owner(run_id), "state": "running", "started": known or rows.now()}
             row |= {"ended": "", "plan": self._database.where.scrub(plan_json), "report": ""}
-            connection.execute(_adding(runs), row)
+            _adding(runs).run(connection, row)
 
     def end_run(self, run_id: str, state: RunState, report_json: str = "") -> None:
         """Note how a run ended."""
@@ -435,7 +433,7 @@ class Store:
     def _made(self, run: str = "") -> dict[str, str]:
         return {"time": rows.now(), "run": self._run or run}
 
-    def _replacing(self, table: Table) -> Insert:
+    def _replacing(self, table: Table) -> Prepared:
         return _replacing(table, sqlite=self._database.sqlite)
 
 
@@ -448,14 +446,19 @@ def _waiting(rubric: str | None) -> Select[str]:
 
 
 @functools.cache
-def _adding(table: Table) -> Insert:
-    return insert(table).inline()
+def _adding(table: Table) -> Prepared:
+    return Prepared(insert(table).inline(), _given(table))
 
 
 @functools.cache
-def _replacing(table: Table, *, sqlite: bool) -> Insert:
+def _replacing(table: Table, *, sqlite: bool) -> Prepared:
     """A row that takes the place of the one with its key."""
     made = lite.insert(table) if sqlite else postgresql.insert(table)
     keys = [column.name for column in table.primary_key]
     rest = {column.name: made.excluded[column.name] for column in table.columns if not column.primary_key}
-    return made.on_conflict_do_update(index_elements=keys, set_=rest)
+    return Prepared(made.on_conflict_do_update(index_elements=keys, set_=rest), _given(table))
+
+
+def _given(table: Table) -> list[str]:
+    """The columns a row has values for; the database counts `seq`."""
+    return [column.name for column in table.columns if column.name != "seq"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event
@@ -34,6 +34,8 @@ class _Batch(threading.local):
     depth = 0
     connection: Connection | None = None
     broken: GroundtraceError | None = None
+    reader: Connection | None = None
+    """What this thread looks things up by, on SQLite, where outside a transaction a connection holds nothing up."""
 
 
 class Database:
@@ -46,11 +48,16 @@ class Database:
         self._opening = True
         self._forget()
         self._engine = self._connect()
+        self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
 
     def _forget(self) -> None:
         self._process = os.getpid()
         self._writer = threading.Lock()
         self._batch = _Batch()
+        self._ours: list[Connection] = []
+        """Connections that are not given back to the pool: on SQLite one to write and one a thread to read."""
+        self._free: Connection | None = None
+        """The one to write, while nobody does."""
 
     def _connect(self) -> Engine:
         waits = {"timeout": self._patience} if self.sqlite else {"connect_timeout": max(2, int(self._patience))}
@@ -90,6 +97,9 @@ class Database:
     def close(self) -> None:
         """Let go of every connection."""
         with self._told():
+            while self._ours:
+                self._ours.pop().close()
+            self._free, self._batch = None, _Batch()
             self._engine.dispose()
 
     @contextmanager
@@ -97,12 +107,13 @@ class Database:
         """Nothing of SQL reaches a user."""
         try:
             yield
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, self._driver_error) as error:
             raise trouble(error, self.where, opening=self._opening) from None
 
     def _own(self) -> _Batch:
         """This thread's batch; a process forked from the one that opened the store starts with none."""
         if self._process != os.getpid():
+            self._parents = self._ours  # closing them here would end the parent's transactions
             self._forget()
             self._engine.dispose(close=False)
         if self._batch.broken:
@@ -116,6 +127,8 @@ class Database:
         with self._told():
             if batch.connection is not None:
                 yield batch.connection
+            elif self.sqlite:
+                yield self._reader(batch)
             else:
                 with self._engine.connect() as connection:
                     yield connection
@@ -163,12 +176,22 @@ class Database:
     def _undone(self) -> PlatformError:
         return PlatformError(f"what was told to the store {self.where.shown} was undone by an error in between")
 
+    def _reader(self, batch: _Batch) -> Connection:
+        """This thread's connection to look things up."""
+        if batch.reader is None or batch.reader.invalidated:
+            batch.reader = self._engine.connect()
+            self._ours.append(batch.reader)
+        return batch.reader
+
     def _open(self, batch: _Batch) -> Connection:
         """Begin this thread's transaction, in its turn."""
         if self.sqlite and not self._writer.acquire(timeout=self._patience):
             raise PlatformError(f"the store {self.where.shown} is held by another thread of this process")
         try:
-            connection = self._engine.connect().execution_options(writing=True)
+            connection, self._free = self._free, None
+            if connection is None:
+                connection = self._engine.connect().execution_options(writing=True)
+                self._ours += [connection] * self.sqlite
         except BaseException:
             if self.sqlite:
                 self._writer.release()
@@ -178,19 +201,34 @@ class Database:
         return connection
 
     def _end(self, batch: _Batch, *, commit: bool) -> None:
-        """End this thread's transaction, if one is open; whatever happens, its connection and turn are given back."""
+        """End this thread's transaction, if one is open; whatever happens, its turn is given back.
+
+        On SQLite a connection that committed is kept for the next writer.
+        """
         connection, batch.connection = batch.connection, None
         if connection is None:
             return
+        done = False
         try:
             if commit:
                 connection.commit()
+                done = self.sqlite
         finally:
             try:
-                connection.close()
+                if done:
+                    self._free = connection
+                else:
+                    self._drop(connection)
             finally:
                 if self.sqlite:
                     self._writer.release()
+
+    def _drop(self, connection: Connection) -> None:
+        """Let go of a connection whatever state it is in; what it had not committed is undone."""
+        if connection in self._ours:
+            self._ours.remove(connection)
+        with suppress(SQLAlchemyError, self._driver_error):
+            connection.close()
 
 
 def _settle(connection: Any, _: object) -> None:
@@ -203,4 +241,4 @@ def _settle(connection: Any, _: object) -> None:
 def _take_turn(connection: Connection) -> None:
     """A writer takes its turn at once; one that reads first and writes later could never get it."""
     if connection.get_execution_options().get("writing"):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.connection.cursor().execute("BEGIN IMMEDIATE")

@@ -22,10 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy import text as sql
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import sqlite as lite
 
+from groundtrace.store.prepared import Prepared
 from groundtrace.store.tables import leases
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from groundtrace.store.database import Database
 
 _GRACE = 3600.0
+
+_RELEASE = Prepared(delete(leases).where(leases.c.key == bindparam("of"), leases.c.owner == bindparam("by")))
 
 
 def owner(run: str) -> str:
@@ -123,8 +127,7 @@ class Leases:
         with self._database.writing(at_once=True) as connection:
             now = self._now(connection)
             fresh = {"key": key, "owner": owned_by, "turn": 1, "seconds": seconds, "until": now + seconds}
-            made = (sqlite if self._database.sqlite else postgresql).insert(leases).values(fresh)
-            if connection.execute(made.on_conflict_do_nothing()).rowcount == 1:
+            if _taking(sqlite=self._database.sqlite).run(connection, fresh) == 1:
                 return True
             row = connection.execute(select(leases).where(leases.c.key == key).with_for_update()).first()
             if row is None:  # given back since: nobody can be in between, for its place was locked by our insert
@@ -139,7 +142,7 @@ class Leases:
     def release(self, key: str, owned_by: str) -> None:
         """Give a lease back; only its owner can."""
         with self._database.writing(at_once=True) as connection:
-            connection.execute(delete(leases).where(leases.c.key == key, leases.c.owner == owned_by))
+            _RELEASE.run(connection, {"of": key, "by": owned_by})
 
     def over(self, key: str, owned_by: str) -> bool:
         """Whether this owner still has a lease and its time is over, as `take` sees it."""
@@ -168,3 +171,10 @@ class Leases:
                 since = now
             self._seen[key] = turn, since
             return now - since >= seconds
+
+
+@functools.cache
+def _taking(*, sqlite: bool) -> Prepared:
+    """A lease nobody has."""
+    made = lite.insert(leases) if sqlite else postgresql.insert(leases)
+    return Prepared(made.on_conflict_do_nothing(), [column.name for column in leases.columns])

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from groundtrace.errors import GroundtraceError, PlanError, PlatformError
 
 if TYPE_CHECKING:
-    from sqlalchemy.exc import SQLAlchemyError
-
     from groundtrace.store.address import Address
 
 AGAIN = "what was kept before is safe; mend it and run again with --resume"
@@ -23,8 +21,8 @@ _WRITE_LOCK = "120"
 """The byte of the shared-memory file that the writer of a SQLite database in WAL mode holds (sqlite.org/walformat)."""
 
 
-def trouble(error: SQLAlchemyError, where: Address, *, opening: bool) -> GroundtraceError:
-    """The error to raise instead; while `opening`, what never worked is the plan's fault."""
+def trouble(error: Exception, where: Address, *, opening: bool) -> GroundtraceError:
+    """The error to raise instead of SQLAlchemy's or a driver's; while `opening`, what never worked is the plan's."""
     origin: BaseException = getattr(error, "orig", None) or error
     told = _told(origin, where, opening=opening)
     told.of = "store"
