@@ -409,8 +409,9 @@ class Case:
     @property
     def digest(self) -> str:
         """Equal for equal questions, whichever record asks; together with `Judge.id` the cache key."""
-        said = (self.rubric, self.version, self.prefix, self.body, self.schema, self.remark)
-        return hashlib.sha256(_canonical(said).encode()).hexdigest()
+        begun = _begun(self.rubric, self.version, self.prefix).copy()
+        begun.update(f",{_canonical((self.body, self.schema, self.remark))[1:]}".encode())
+        return begun.hexdigest()
 
     def render(self, nonce: str) -> str:
         """The record's part as text: every part inside fences only this request knows, fences in it defused.
@@ -429,6 +430,12 @@ class Case:
         if self.remark:
             parts += [_REFUSED, _fenced(nonce, "faults", self.remark), _ONCE_MORE]
         return "\n".join(parts)
+
+
+@functools.lru_cache(maxsize=64)
+def _begun(*said: str) -> hashlib._Hash:
+    """The hash of what a rubric's questions have in common, to be gone on with."""
+    return hashlib.sha256(_canonical(said)[:-1].encode())
 
 
 _REFUSED = "Your reply to this case was not accepted. What was wrong with it, line by line:"
@@ -674,7 +681,13 @@ class Scorecard(Value):
             return None
         return "now" if any(review.priority == "now" for review in self.review) else "queue"
 
-    @property
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A card with some fields changed."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("content_hash", None)
+        return copied
+
+    @functools.cached_property
     def content_hash(self) -> str:
         """The same for the same content, whenever and in whichever batch it was made, and picked at random or not."""
         content = self.model_dump(mode="json", exclude=_VOLATILE | {"review"})
@@ -684,9 +697,16 @@ class Scorecard(Value):
 
     def feedback_id(self, score: str) -> str:
         """The id this score carries on every platform, in every run."""
-        return str(uuid.uuid5(uuid.UUID(self.id), score))
+        return _below(self.id, score)
 
 
+@functools.lru_cache(maxsize=1024)
+def _below(ident: str, name: str) -> str:
+    """The id of what is named so under an id; asked for several times while a card is written."""
+    return str(uuid.uuid5(uuid.UUID(ident), name))
+
+
+@functools.lru_cache(maxsize=1024)
 def card_id(ref: Ref, rubric: str) -> str:
     """The id of the card of one request under one rubric.
 

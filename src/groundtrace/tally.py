@@ -9,6 +9,7 @@ import heapq
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -132,6 +133,9 @@ class About:
         )
 
 
+_NOTHING = About()
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What a run saw, scored, wrote and could not do. Reports add up; `about` is left out of comparisons.
@@ -176,7 +180,7 @@ class Report:
     tokens: int = 0
     failed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    about: About = field(default_factory=About, compare=False)
+    about: About = field(default=_NOTHING, compare=False)
 
     @property
     def left_out(self) -> int:
@@ -190,7 +194,12 @@ class Report:
         return self.growing + self.held + too_dear + len(self.failed) + self.about.more_failed
 
     def __add__(self, other: Report) -> Report:
-        both = Report(**{f.name: _plus(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
+        said = ((name, getattr(other, name)) for name in _COUNTED)
+        both = replace(
+            self, **{n: _plus(n, getattr(self, n), held) for n, held in said if held and held is not _NOTHING}
+        )
+        if not (other.failed or other.notes):
+            return both
         failed = len({*self.failed, *other.failed}) - len(both.failed)
         notes = len({*self.notes, *other.notes}) - len(both.notes)
         return replace(both, about=both.about + About(more_failed=failed, more_notes=notes)) if failed + notes else both
@@ -231,6 +240,10 @@ class Report:
                 cost=sum(costs) if (costs := [a.cost for a in told if a.cost is not None and not a.cached]) else None,
             ),
         )
+
+
+_COUNTED = tuple(f.name for f in fields(Report))
+_counts = attrgetter(*_COUNTED)
 
 
 def _plus(name: str, one: Any, more: Any) -> Any:

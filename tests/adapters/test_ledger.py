@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.adapters.ledger import Ledger, Stamp, encode, stamp, writable
+from groundtrace.adapters.ledger import Ledger, Line, Stamp, encode, stamp, writable
 from groundtrace.errors import PlanError
 
 
@@ -37,7 +37,8 @@ def add(to: Ledger, **due: Stamp) -> dict[str, Any]:
     def compose(keys: Collection[str]) -> dict[str, Any]:
         return {key: due[key][:2] for key in keys}
 
-    return dict(to.append(due, compose))
+    (states,) = to.append([Line(due, compose)])
+    return dict(states)
 
 
 def test_what_stands_there_is_not_written_again(tmp_path: Path) -> None:
@@ -219,7 +220,29 @@ def test_what_is_over_is_written_only_where_it_stands(tmp_path: Path) -> None:
         return {key: Stamp("gone", 1) for key in "bcd"}
 
     for _ in range(2):
-        states = one.append({"a": Stamp("2", 1)}, lambda keys: {key: ["2", 1] for key in keys}, over)
+        (states,) = one.append([Line({"a": Stamp("2", 1)}, lambda keys: {key: ["2", 1] for key in keys}, over)])
     assert told[0] == {"mean", "min", "max"}
     assert states == {"a": "unchanged", "b": "kept", "c": "unchanged"}
     assert json.loads(path.read_text().splitlines()[-1]) == {"a": ["2", 1], "c": ["2", 1]}
+
+
+def test_lines_added_together_see_each_other(tmp_path: Path) -> None:
+    """As if each had been added alone, on the disk at once."""
+    path = tmp_path / "x.jsonl"
+    one = ledger(path)
+
+    def due(**stamps: Stamp) -> Line:
+        def over(scores: Collection[str]) -> dict[str, Stamp]:
+            return {"old": Stamp("gone", 1)} if "mean" in scores else {}
+
+        return Line(stamps, lambda keys: {key: stamps.get(key, Stamp("gone", 1)) for key in keys}, over)
+
+    said = one.append([
+        due(old=Stamp("1", 1, "mean")), due(a=Stamp("1", 2)), due(a=Stamp("1", 2)), due(a=Stamp("2", 1)),
+    ])  # fmt: skip
+    assert said == [
+        {"old": "written"}, {"a": "written", "old": "written"}, {"a": "unchanged", "old": "unchanged"},
+        {"a": "kept", "old": "unchanged"},
+    ]  # fmt: skip
+    assert len(path.read_bytes().splitlines()) == 2
+    assert add(ledger(path), a=Stamp("1", 2)) == {"a": "unchanged"}

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
@@ -17,7 +17,7 @@ import orjson
 from msgspec.structs import replace
 
 from groundtrace.adapters.files import find, is_own, join
-from groundtrace.adapters.ledger import Ledger, Stamp, stamp, stamp_of, writable
+from groundtrace.adapters.ledger import Ledger, Line, Stamp, chunks, stamp, stamp_of, writable
 from groundtrace.adapters.lines import LINE_MB, NOT_JSON, Losses, Problem, clean, damage, head, texts
 from groundtrace.adapters.published import State, receipts
 from groundtrace.errors import PlanError
@@ -239,17 +239,25 @@ class JsonlSink:
 
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards, and say what became of each score once its card is on the disk."""
-        for card in cards:
-            states, reason = self._written(card, card.content_hash)
-            every = {card.feedback_id(score.name): states[card.id] for score in card.scores}
-            yield from receipts(card, self.name, every or states, {"kept": _KEPT, "failed": reason})
+        for chunk in chunks(cards):
+            for card, (states, reason) in zip(chunk, self._written(chunk), strict=True):
+                every = {card.feedback_id(score.name): states[card.id] for score in card.scores}
+                yield from receipts(card, self.name, every or states, {"kept": _KEPT, "failed": reason})
 
-    def _written(self, card: Scorecard, content_hash: str) -> tuple[Mapping[str, State], str]:
-        due = {card.id: stamp_of(card, content_hash)}
+    def _written(self, cards: Sequence[Scorecard]) -> list[tuple[Mapping[str, State], str]]:
+        """What became of each card, and why one failed; where there is no room for all, each is tried alone."""
+        stamps = [{card.id: stamp_of(card, card.content_hash)} for card in cards]
         try:
-            return self._ledger.append(due, lambda _: line(card, content_hash)), ""
+            added = self._ledger.append([Line(due, _composing(card)) for due, card in zip(stamps, cards, strict=True)])
         except OSError as error:
-            return {card.id: "failed"}, error.strerror or str(error)
+            if len(cards) > 1:
+                return [told for card in cards for told in self._written([card])]
+            return [(dict.fromkeys(stamps[0], "failed"), error.strerror or str(error))]
+        return [(states, "") for states in added]
+
+
+def _composing(card: Scorecard) -> Callable[[object], dict[str, Any]]:
+    return lambda _: line(card, card.content_hash)
 
 
 def line(card: Scorecard, content_hash: str) -> dict[str, Any]:

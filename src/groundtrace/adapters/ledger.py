@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,6 +53,18 @@ def stamp_of(card: Scorecard, content_hash: str, score: str = "") -> Stamp:
     return stamp(content_hash, card.judge_kind, "scored", score)
 
 
+class Line(NamedTuple):
+    """A line about to be added: the ids that are due with their stamps, and what makes the line of those to write.
+
+    `over` is told the names of the scores in the file and gives ids whose time is over, with what takes their place: of
+    them only those that stand in the file are due.
+    """
+
+    due: Mapping[str, Stamp]
+    compose: Callable[[Collection[str]], object]
+    over: Callable[[Collection[str]], Mapping[str, Stamp]] | None = None
+
+
 class Ledger:
     """One file and what it already says; `stamps` finds the ids and stamps in a line of it, and never raises."""
 
@@ -68,30 +81,34 @@ class Ledger:
         """What was found broken in the file."""
         return self._notes
 
-    def append(
-        self,
-        due: Mapping[str, Stamp],
-        compose: Callable[[Collection[str]], object],
-        over: Callable[[Collection[str]], Mapping[str, Stamp]] = lambda _: {},
-    ) -> dict[str, State]:
-        """Add one line for the ids whose content is new; says for each id what became of it.
+    def append(self, lines: Sequence[Line]) -> list[dict[str, State]]:
+        """Add lines for the ids whose content is new; says for each line what became of its ids.
 
-        `compose` makes the line of the ids to write. `over` is told the names of the scores in the file and gives ids
-        whose time is over, with what takes their place: of them only those that stand in the file are due. The line is
-        on the disk when this returns; OSError where it could not be put there, and then nothing of it is in the file.
+        All of them are on the disk when this returns; OSError where they could not be put there, and then nothing of
+        them is in the file.
         """
+        states: list[dict[str, State]] = []
+        told: list[bytes] = []
         with _locked(self.path) as file:
             self._catch_up(file)
-            due = {**due, **{key: end for key, end in over(self._scores).items() if key in self._known}}
-            states = {key: self._state(key, stamped) for key, stamped in due.items()}
-            new = [key for key, state in states.items() if state == "written"]
-            if new:
-                self._write(file, encode(compose(new)))
-                self._learn((key, due[key]) for key in new)
+            fresh: dict[str, Stamp] = {}
+            scores = set(self._scores)
+            for line in lines:
+                over = line.over(scores) if line.over else {}
+                due = {**line.due, **{key: end for key, end in over.items() if key in fresh or key in self._known}}
+                states.append({key: self._state(fresh.get(key) or self._known.get(key), due[key]) for key in due})
+                new = [key for key, state in states[-1].items() if state == "written"]
+                if new:
+                    told.append(encode(line.compose(new)))
+                    fresh |= {key: due[key] for key in new}
+                    scores |= {due[key].score for key in new}
+            if told:
+                self._write(file, b"\n".join(told))
+                self._learn(fresh.items())
         return states
 
-    def _state(self, key: str, stamped: Stamp) -> State:
-        known = self._known.get(key)
+    @staticmethod
+    def _state(known: Stamp | None, stamped: Stamp) -> State:
         if known is None:
             return "written"
         if known.content_hash == stamped.content_hash:
@@ -133,6 +150,17 @@ class Ledger:
                 os.ftruncate(file, before)
             raise
         self._read, self._torn = before + size, False
+
+
+_TOGETHER = 64
+"""Cards that are put on the disk at once."""
+
+
+def chunks(cards: Iterable[Scorecard]) -> Iterator[list[Scorecard]]:
+    """The cards, as many at a time as are put on the disk at once."""
+    left = iter(cards)
+    while chunk := list(islice(left, _TOGETHER)):
+        yield chunk
 
 
 def encode(value: object) -> bytes:

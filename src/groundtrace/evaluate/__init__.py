@@ -146,6 +146,8 @@ class _Open:
     slots: list[str] = field(default_factory=list)
     findings: dict[str, Finding] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+    """Of the questions, by slot, as they were asked first."""
     waiting: set[str] = field(default_factory=set)
     temperature: float | None = None
 
@@ -232,9 +234,6 @@ class _Hearing:
         if settled is not None:
             self._done.append((under, settled))
             return
-        if self._memory and not under.kept:
-            self._memory.keep_record(record)
-            under.kept = True
         name = record.id
         while (name, rubric.name) in self._open:  # two records of one id in flight: their answers must not mix
             name += "'"
@@ -270,11 +269,14 @@ class _Hearing:
 
     def _recalled(self, case: Case) -> bool:
         """Whether an equal question was answered before, and the answer still passes the gate."""
-        known = self._memory.reply(self.judge.id, case.digest) if self._memory else None
+        if self._memory is None:
+            return False
+        opened = self._open[case.record_id, case.rubric]
+        digest = opened.digests[case.slot] = case.digest
+        known = self._memory.reply(self.judge.id, digest)
         if known is None:
             return False
         recalled = replace(known, cached=True)
-        opened = self._open[case.record_id, case.rubric]
         finding, faults, notes = self._hold(opened, case, recalled)
         if finding is None or faults:
             return False
@@ -290,9 +292,10 @@ class _Hearing:
             return None
         finding, faults, notes = self._hold(opened, case, reply)
         if self._memory:
-            question = replace(case, remark=None).digest
-            of_card = card_id(opened.record.ref, case.rubric)
-            self._memory.keep_reply(self.judge.id, question, reply, faults, card_id=of_card, slot=case.slot)
+            question, of_card = opened.digests[case.slot], card_id(opened.record.ref, case.rubric)
+            with self._memory.batch():
+                self._keep(opened.under)
+                self._memory.keep_reply(self.judge.id, question, reply, faults, card_id=of_card, slot=case.slot)
         self._note(opened, case, reply, faults, notes)
         if finding is not None and (not faults or case.remark is not None):
             opened.findings[case.slot] = _flagged(finding, reply.flags)
@@ -301,6 +304,12 @@ class _Hearing:
             return replace(case, remark="\n".join(f"- {fault}" for fault in faults))
         opened.findings[case.slot] = _unscored(case.slot, "judge_failed" if reply.fault else "invalid_verdict", faults)
         return None
+
+    def _keep(self, under: _Under) -> None:
+        """Keep a record that something is said of now, once."""
+        if self._memory and not under.kept:
+            self._memory.keep_record(under.record)
+            under.kept = True
 
     def answered(self, case: Case, reply: Reply) -> None:
         """Take a case's last reply; a judge that never asked `again` is held to the same gate here."""
@@ -370,6 +379,7 @@ class _Hearing:
         opened = self._open.pop((name, rubric), None)
         if opened is None:  # two threads saw the last answer come in: the pop says who concludes
             return
+        self._keep(opened.under)
         order = {slot: at for at, slot in enumerate(opened.slots)}
         findings = tuple(opened.findings[slot] for slot in opened.slots)
         card = opened.rubric.conclude(opened.record, findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from groundtrace.model import Record
@@ -124,8 +124,10 @@ class Reading:
         return map(self._weighing.weighed, records)
 
     def _counted(self, record: Record) -> Report:
-        named = self._rubrics if self._plan.names_rubrics else ()
-        return Report.of_record(record) + Report(suited={r.name: int(record.kind in r.kinds) for r in named})
+        told = Report.of_record(record)
+        if not self._plan.names_rubrics:
+            return told
+        return replace(told, suited={r.name: int(record.kind in r.kinds) for r in self._rubrics})
 
     def _traces(self, begin: Callable[[], Iterator[Trace]]) -> Iterator[Trace]:
         """What the source gives until its end, or until it fails: what came before that still counts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,13 +43,13 @@ class Door:
     shown: str
     sink: Sink
 
-    @property
+    @functools.cached_property
     def place(self) -> str:
         """The same for the same files or the same platform."""
         files = [str(Path(file).absolute()) for file in getattr(self.sink, "files", ())]
         return ", ".join(files) or self.shown
 
-    @property
+    @functools.cached_property
     def reads_back(self) -> bool:
         """Whether it looks at its own files before it writes."""
         return bool(getattr(self.sink, "files", ()))
@@ -69,6 +70,8 @@ class Writing:
         self._headline_only = headline_only
         self._doors, self._memory, self._holds, self._kind = doors, memory, holds, kind
         self._waiting: list[Scorecard] = []
+        self._keeping: dict[str, Scorecard] = {}
+        """Cards that are their newest version from now on, kept with the next batch."""
         self._finished: list[str] = []
         self._tried: dict[tuple[str, str], tuple[str, ...]] = {}
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -81,6 +84,8 @@ class Writing:
         """Write a card, now or with the next few."""
         if not self._is_ours(card):
             return
+        if card.id in self._keeping:  # what is kept by now decides on it
+            self.flush()
         kept = self._kept(card)
         asked_now = kept if kept is card else kept.model_copy(update={"attempts": card.attempts})
         self.report += Report.of_card(asked_now)
@@ -98,16 +103,38 @@ class Writing:
             self._finished.append(trace)
 
     def flush(self) -> None:
-        """Write what waits to every sink; one that fails keeps no other from its cards."""
+        """Keep and write what waits, to every sink; one that fails keeps no other from its cards."""
         cards, self._waiting = [card for card in self._waiting if self._is_ours(card)], []
+        keeping, self._keeping = [card for card in self._keeping.values() if self._is_ours(card)], {}
         finished, self._finished = self._finished, []
-        went: Counter[str] = Counter()
-        for door in self._doors if cards else ():
-            went += self._through(door, cards)
+        went = self._out(keeping, cards)
         if self._holds is not None and finished:
             with self._memory.batch():
                 self._holds.release(finished)
         self.vain = self.vain + 1 if set(went) == {"failed"} else self.vain if not cards else 0
+
+    def _out(self, keeping: Sequence[Scorecard], cards: Sequence[Scorecard]) -> Counter[str]:
+        """Keep cards, and write those of them that are to be written; how many of their scores became what.
+
+        Where they can't be kept together, each is alone: what comes before the one that can't be is written.
+        """
+        went: Counter[str] = Counter()
+        try:
+            with self._memory.batch():  # with the first sink's intents: before anything leaves
+                for card in keeping:
+                    self._memory.keep_card(card)
+                due = [self._due(door, cards) for door in self._doors] if cards else []
+        except Exception:  # whatever it is, it comes again for the card it is about
+            if len(keeping) < 2:
+                raise
+            ids = {card.id for card in keeping}
+            went += self._out((), [card for card in cards if card.id not in ids])
+            for kept in keeping:
+                went += self._out((kept,), [card for card in cards if card.id == kept.id])
+            return went
+        for door, (known, left) in zip(self._doors, due, strict=False):
+            went += self._through(door, cards, known, left)
+        return went
 
     def left_over(self) -> None:
         """Write what earlier runs meant to write to these sinks and could not; what another run writes now is its.
@@ -126,7 +153,8 @@ class Writing:
             if card is None or card.emptied or (self._holds and not self._holds.take(key_of(card.ref))):
                 continue
             if (place, ident) not in self._tried:
-                self._through(places[place], [self._told(card)])
+                told = [self._told(card)]
+                self._through(places[place], told, *self._due(places[place], told))
             written = self._tried[place, ident]
             with self._memory.batch():
                 for intent in intents:
@@ -182,10 +210,10 @@ class Writing:
             known = self._memory.card(card.id, subject_of(card.basis))
         if known is None or not self._stays(known, card):
             if newest is None or _kept_of(newest) != _kept_of(card):
-                self._memory.keep_card(card)
+                self._keeping[card.id] = card
             return card
         if known is not newest:
-            self._memory.keep_card(known)
+            self._keeping[card.id] = known
         scores = sum(score.value is not None for score in known.scores)
         self.report += Report(kept={known.judge_kind: scores})
         return card if card.content_hash == known.content_hash else known
@@ -203,11 +231,15 @@ class Writing:
             return True
         return outranks(known, self._kind, card.basis) and known.content_hash == card.content_hash
 
-    def _through(self, door: Door, cards: Sequence[Scorecard]) -> Counter[str]:
-        """Write cards to one sink; how many of their scores became what."""
+    def _through(
+        self,
+        door: Door,
+        cards: Sequence[Scorecard],
+        known: Sequence[Receipt],
+        left: dict[tuple[str, str], Intent],
+    ) -> Counter[str]:
+        """Write cards to one sink, as `_due` said; how many of their scores became what."""
         states: Counter[str] = Counter()
-        with self._memory.batch():
-            known, left = self._due(door, cards)
         asked = {card_id for card_id, _ in left}
         standing = {(receipt.card_id, receipt.score) for receipt in known}
         written = list(self._written(door, cards, left))
@@ -263,7 +295,7 @@ class Writing:
             for receipt in door.sink.write([card for card in cards if card.id in ids]) if ids else ():
                 left.pop((receipt.card_id, receipt.score), None)
                 fates.setdefault(receipt.card_id, receipt)
-                yield receipt.model_copy(update={"sink": door.shown})
+                yield receipt
         for intent in left.values():
             if said:
                 yield Receipt(**intent.model_dump(), state="failed", reason=said[0])

@@ -341,6 +341,8 @@ class Store:
             if r.state in _CONFIRMED
         ]
         with self._database.writing() as connection:
+            places = Places.of(connection, told)
+            alone = [row for row in alone if places.others(row)]
             _TELL_INTENT.run_all(connection, open_)
             _DROP_OLDER.run_all(connection, alone)
             _NO_MORE.run_all(connection, alone)

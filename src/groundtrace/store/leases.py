@@ -141,7 +141,7 @@ class Leases:
 
     def release(self, key: str, owned_by: str) -> None:
         """Give a lease back; only its owner can."""
-        with self._database.writing(at_once=True) as connection:
+        with self._database.writing() as connection:
             _RELEASE.run(connection, {"of": key, "by": owned_by})
 
     def over(self, key: str, owned_by: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -41,19 +41,21 @@ class Places:
     """The rows to be added to the outbox, in their order."""
     younger: list[dict[str, str]] = field(default_factory=list)
     """What is to be taken out of the outbox before, because it is noted anew."""
+    _held: dict[Place, set[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, connection: Connection, intents: Sequence[Intent]) -> Self:
+    def of(cls, connection: Connection, writes: Sequence[Intent | Receipt]) -> Self:
         """What a database knows of the places of these writes."""
         found = cls()
         by_sink: dict[str, list[str]] = {}
-        for intent in intents:
-            by_sink.setdefault(intent.sink, []).append(intent.feedback_id)
+        for write in writes:
+            by_sink.setdefault(write.sink, []).append(write.feedback_id or "")
         for sink, ids in by_sink.items():
             for at in range(0, len(ids), _AT_ONCE):
                 asked = {"sink": sink, "ids": ids[at : at + _AT_ONCE]}
                 for row in connection.execute(_STANDING, asked):
                     found.standing[(sink, row.feedback_id), row.content_hash] = rows.receipt_of(row)
+                    found._held.setdefault((sink, row.feedback_id), set()).add(row.content_hash)
                 for feedback_id, content in connection.execute(_NOTED, asked):
                     found.outgoing.setdefault((sink, feedback_id), set()).add(content)
         return found
@@ -65,6 +67,11 @@ class Places:
     def waiting(self, intent: Intent) -> set[str]:
         """The contents that are on their way to the same place."""
         return self.outgoing.get((intent.sink, intent.feedback_id), set())
+
+    def others(self, row: Mapping[str, str | None]) -> bool:
+        """Whether anything but what a write brings stands at its place, or is on its way there."""
+        place, content = (row["of_sink"] or "", row["of_id"] or ""), row["of"] or ""
+        return bool(self.outgoing.get(place, set()) - {content}) or self._held.get(place, {content}) != {content}
 
     def note(self, intent: Intent) -> Receipt | None:
         """Note a write, unless an equal one stands and nothing else is on its way: then its receipt."""

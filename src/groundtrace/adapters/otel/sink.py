@@ -10,14 +10,14 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from groundtrace.adapters.ledger import Ledger, Stamp, encode, stamp, stamp_of, writable
+from groundtrace.adapters.ledger import Ledger, Line, Stamp, chunks, encode, stamp, stamp_of, writable
 from groundtrace.adapters.otel.wire import Decoder
 from groundtrace.adapters.published import PREFIX, Result, State, receipts, results, withdrawn
 from groundtrace.errors import PlanError
@@ -65,28 +65,48 @@ class OtelSink:
 
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards' scores, and say what became of each one once it is on the disk."""
-        for card in cards:
-            published = {result.feedback_id: result for result in results(card)}
-            states, reason = self._written(card, published)
-            over = [published[key].score for key in states if states[key] == "written"]
-            yield from receipts(card, self.name, states, {"kept": _KEPT, "failed": reason}, over)
+        for chunk in chunks(cards):
+            for card, (states, reason, over) in zip(chunk, self._written(chunk), strict=True):
+                yield from receipts(card, self.name, states, {"kept": _KEPT, "failed": reason}, over)
 
-    def _written(self, card: Scorecard, published: dict[str, Result]) -> tuple[Mapping[str, State], str]:
-        """What became of the results by feedback id; those that were withdrawn are added to `published`."""
-        due = _due(card, published)
-
-        def over(scores: Collection[str]) -> Mapping[str, Stamp]:
-            ended = {result.feedback_id: result for result in withdrawn(card, scores)}
-            published.update(ended)
-            return _due(card, ended)
-
+    def _written(self, cards: Sequence[Scorecard]) -> list[_Told]:
+        """What became of the results of each card; where there is no room for all, each card is tried alone."""
+        leaving = [_Leaving(card) for card in cards]
         try:
-            states = self._events.append(due, lambda keys: events(card, _picked(published, keys)), over)
-            if _ids(card)[1]:  # a link must name a span
-                self._spans.append(due, lambda keys: carrier(card, _picked(published, keys)), over)
+            states = self._events.append([one.line(events) for one in leaving])
+            linked = [one for one in leaving if _ids(one.card)[1]]  # a link must name a span
+            self._spans.append([one.line(carrier) for one in linked])
         except OSError as error:
-            return dict.fromkeys(due, "failed"), error.strerror or str(error)
-        return states, ""
+            if len(cards) > 1:
+                return [told for card in cards for told in self._written([card])]
+            return [(dict.fromkeys(leaving[0].due, "failed"), error.strerror or str(error), [])]
+        return [(told, "", one.over(told)) for told, one in zip(states, leaving, strict=True)]
+
+
+_Told: TypeAlias = "tuple[Mapping[str, State], str, list[str]]"
+"""What became of a card's results by feedback id, why some failed, and the scores that were withdrawn."""
+
+
+class _Leaving:
+    """A card's results on their way out, by feedback id; those that are withdrawn are added as they are found."""
+
+    def __init__(self, card: Scorecard) -> None:
+        self.card = card
+        self._published = {result.feedback_id: result for result in results(card)}
+        self.due = _due(card, self._published)
+
+    def line(self, made: Callable[[Scorecard, Sequence[Result]], object]) -> Line:
+        """A line of them, made so of the card and those that are new."""
+        return Line(self.due, lambda keys: made(self.card, _picked(self._published, keys)), self._ended)
+
+    def over(self, states: Mapping[str, State]) -> list[str]:
+        """The scores that were written, among them those withdrawn."""
+        return [self._published[key].score for key in states if states[key] == "written"]
+
+    def _ended(self, scores: Collection[str]) -> Mapping[str, Stamp]:
+        ended = {result.feedback_id: result for result in withdrawn(self.card, scores)}
+        self._published.update(ended)
+        return _due(self.card, ended)
 
 
 def events(card: Scorecard, published: Iterable[Result]) -> dict[str, Any]:
