@@ -8,6 +8,7 @@ argument, its other named parameters are the options. GROUNDTRACE_PLUGINS=none l
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
 import os
@@ -184,10 +185,27 @@ def name_of(kind: Kind, spec: Spec) -> str:
 
 def _doors(kind: Kind) -> Iterator[tuple[Plugin, EntryPoint]]:
     alone = os.environ.get("GROUNDTRACE_PLUGINS", "").strip().lower() == "none"
+    for plugin, entry in _found(kind, tuple((place, _changed(place)) for place in sys.path)):
+        if plugin.distribution == _OURS or not alone:
+            yield plugin, entry
+
+
+@functools.lru_cache(maxsize=len(KINDS))
+def _found(kind: Kind, _: tuple[tuple[str, int], ...]) -> tuple[tuple[Plugin, EntryPoint], ...]:
+    """What is installed in these places as they are now: to read every distribution's metadata takes a while."""
+    found = []
     for entry in sorted(entry_points(group=f"groundtrace.{kind}s"), key=lambda e: (e.name, e.value)):
         owner, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "?")
-        if owner == _OURS or not alone:
-            yield Plugin(entry.name, kind, owner, version, entry.value), entry
+        found.append((Plugin(entry.name, kind, owner, version, entry.value), entry))
+    return tuple(found)
+
+
+def _changed(place: str) -> int:
+    """When something was installed in a place last, or taken away."""
+    try:
+        return Path(place).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 _MISFITS: Mapping[str, str] = {

@@ -194,10 +194,11 @@ class Report:
         return self.growing + self.held + too_dear + len(self.failed) + self.about.more_failed
 
     def __add__(self, other: Report) -> Report:
-        said = ((name, getattr(other, name)) for name in _COUNTED)
-        both = replace(
-            self, **{n: _plus(n, getattr(self, n), held) for n, held in said if held and held is not _NOTHING}
-        )
+        held = list(_counts(self))
+        for at, more in enumerate(_counts(other)):
+            if more and more is not _NOTHING:
+                held[at] = _plus(_COUNTED[at], held[at], more)
+        both = Report(*held)
         if not (other.failed or other.notes):
             return both
         failed = len({*self.failed, *other.failed}) - len(both.failed)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import StatementError
 
+from groundtrace.store.tables import Said, plain
+
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect
     from sqlalchemy.sql.base import Executable
@@ -97,6 +99,10 @@ class _Spelled:
                 self._back.append((column.key, way))
         pairs = zip(self._back, found, strict=True)
         return SimpleNamespace(**{name: value if way is None else way(value) for (name, way), value in pairs})
+
+
+def _way_in(kind: TypeEngine[Any], dialect: Dialect) -> _Way:
+    return plain if isinstance(kind, Said) else _driver_type(kind, dialect).bind_processor(dialect)
 
 
 def _driver_type(kind: TypeEngine[Any], dialect: Dialect) -> TypeEngine[Any]:

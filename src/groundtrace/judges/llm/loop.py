@@ -43,7 +43,9 @@ class _Hearing:
     def __init__(self, cases: Iterator[Case], again: Again, *, session: Session, concurrency: int) -> None:
         self._cases, self._again, self._session = cases, again, session
         self._concurrency = concurrency
-        self._done: queue.SimpleQueue[Heard | BaseException | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[list[Heard] | BaseException | None] = queue.SimpleQueue()
+        self._ready: list[Heard] = []
+        """What was heard in this turn of the loop, handed over at once: the two threads change places less."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._stopped = threading.Event()
@@ -52,14 +54,15 @@ class _Hearing:
     def heard(self) -> Iterator[Heard]:
         self._thread.start()
         taken = 0
-        while (item := self._done.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            taken += 1
-            if taken >= min(_TAKEN, self._concurrency):
-                self._make_room(taken)
-                taken = 0
-            yield item
+        while (items := self._done.get()) is not None:
+            if isinstance(items, BaseException):
+                raise items
+            for item in items:
+                taken += 1
+                if taken >= min(_TAKEN, self._concurrency):
+                    self._make_room(taken)
+                    taken = 0
+                yield item
 
     def stop(self) -> None:
         """End the thread: what is in flight is cancelled."""
@@ -91,6 +94,7 @@ class _Hearing:
         except BaseException as error:  # noqa: BLE001 - carried to the reader's thread and raised there
             self._done.put(error)
         finally:
+            self._hand_over()
             self._done.put(None)
 
     async def _all(self) -> None:
@@ -120,7 +124,14 @@ class _Hearing:
                 if repeat is None or self._stopped.is_set():
                     break
                 case = repeat
-            self._done.put((case, reply))
+            if not self._ready:
+                asyncio.get_running_loop().call_soon(self._hand_over)
+            self._ready.append((case, reply))
+
+    def _hand_over(self) -> None:
+        ready, self._ready = self._ready, []
+        if ready:
+            self._done.put(ready)
 
 
 async def _together(workers: Iterable[asyncio.Task[None]]) -> None:
