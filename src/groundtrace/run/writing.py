@@ -268,7 +268,7 @@ class Writing:
             names = tuple(told.score for told in told_of)
             self._tried[door.place, card.id] = self._names.setdefault(names, names)
             due += (
-                Intent(
+                Intent.trusted(
                     sink=door.place,
                     card_id=card.id,
                     score=told.score,

@@ -307,7 +307,8 @@ class Store:
             if places.younger:  # noted anew, a write is younger than all that waits
                 _DROP_INTENT.run_all(connection, places.younger)
             if places.noted:
-                _adding(outbox).run_all(connection, [row | self._made() for row in places.noted.values()])
+                made_now = self._made()
+                _adding(outbox).run_all(connection, [row | made_now for row in places.noted.values()])
         return told
 
     def keep_receipt(self, receipt: Receipt) -> None:
@@ -328,7 +329,7 @@ class Store:
 
     def _keep_apart(self, told: Sequence[Receipt]) -> None:
         """Keep receipts no two of which are of one place."""
-        texts = self._keep_text
+        texts, made_now = self._keep_text, self._made()
         reasons = [r.reason if texts or r.reason is None else textless.masked(r.reason) for r in told]
         of = [{"of_sink": r.sink, "of_id": r.feedback_id, "of": r.content_hash} for r in told]
         made = [row | {"now": r.state, "why": why} for row, r, why in zip(of, told, reasons, strict=True)]
@@ -336,7 +337,7 @@ class Store:
         over = [row for row, r in zip(of, told, strict=True) if r.state in _CONFIRMED]
         alone = [row for row, r in zip(of, told, strict=True) if r.state in _CONFIRMED and r.state != "kept"]
         kept = [
-            r.model_dump() | self._made() | {"reason": why, "standing": True}
+            {**dict(r), **made_now, "reason": why, "standing": True}
             for r, why in zip(told, reasons, strict=True)
             if r.state in _CONFIRMED
         ]

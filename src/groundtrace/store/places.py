@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import bindparam, select, true
 
 from groundtrace.store import rows
+from groundtrace.store.prepared import Prepared
 from groundtrace.store.tables import outbox, receipts
 
 if TYPE_CHECKING:
@@ -16,16 +18,20 @@ if TYPE_CHECKING:
 
     from groundtrace.model import Intent, Receipt
 
-_AT_ONCE = 500
-"""Places asked about in one statement."""
+_IDS = tuple(f"id_{n}" for n in range(100))
+"""Places asked about in one statement; where fewer are, the last is asked about again."""
 
-_NOTED = select(outbox.c.feedback_id, outbox.c.content_hash).where(
-    outbox.c.sink == bindparam("sink"), outbox.c.feedback_id.in_(bindparam("ids", expanding=True))
+_NOTED = Prepared(
+    select(outbox.c.feedback_id, outbox.c.content_hash).where(
+        outbox.c.sink == bindparam("sink"), outbox.c.feedback_id.in_([bindparam(name) for name in _IDS])
+    )
 )
-_STANDING = select(receipts).where(
-    receipts.c.sink == bindparam("sink"),
-    receipts.c.feedback_id.in_(bindparam("ids", expanding=True)),
-    receipts.c.standing == true(),
+_STANDING = Prepared(
+    select(receipts).where(
+        receipts.c.sink == bindparam("sink"),
+        receipts.c.feedback_id.in_([bindparam(name) for name in _IDS]),
+        receipts.c.standing == true(),
+    )
 )
 
 Place = tuple[str, str]
@@ -51,13 +57,14 @@ class Places:
         for write in writes:
             by_sink.setdefault(write.sink, []).append(write.feedback_id or "")
         for sink, ids in by_sink.items():
-            for at in range(0, len(ids), _AT_ONCE):
-                asked = {"sink": sink, "ids": ids[at : at + _AT_ONCE]}
-                for row in connection.execute(_STANDING, asked):
+            for at in range(0, len(ids), len(_IDS)):
+                some = ids[at : at + len(_IDS)]
+                asked = {"sink": sink, **dict(zip_longest(_IDS, some, fillvalue=some[-1]))}
+                for row in _STANDING.every(connection, asked):
                     found.standing[(sink, row.feedback_id), row.content_hash] = rows.receipt_of(row)
                     found._held.setdefault((sink, row.feedback_id), set()).add(row.content_hash)
-                for feedback_id, content in connection.execute(_NOTED, asked):
-                    found.outgoing.setdefault((sink, feedback_id), set()).add(content)
+                for row in _NOTED.every(connection, asked):
+                    found.outgoing.setdefault((sink, row.feedback_id), set()).add(row.content_hash)
         return found
 
     def known(self, intent: Intent) -> Receipt | None:
@@ -81,6 +88,6 @@ class Places:
             return known
         if self.noted.pop((place, content), None) is None and waiting:
             self.younger.append({"of_sink": intent.sink, "of_id": intent.feedback_id, "of": content})
-        self.noted[place, content] = intent.model_dump()
+        self.noted[place, content] = dict(intent)
         waiting.add(content)
         return None

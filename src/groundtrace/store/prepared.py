@@ -47,6 +47,13 @@ class Prepared:
             spelled = self._of(connection.dialect)
             connection.connection.cursor().executemany(spelled.text, [spelled.bound(row) for row in rows])
 
+    def every(self, connection: Connection, row: Mapping[str, Any]) -> list[Any]:
+        """All rows found, their columns by name."""
+        spelled = self._of(connection.dialect)
+        cursor = connection.connection.cursor()
+        cursor.execute(spelled.text, spelled.bound(row))
+        return [spelled.made(found, cursor.description) for found in cursor.fetchall()]
+
     def first(self, connection: Connection, row: Mapping[str, Any]) -> Any:
         """The first row found, its columns by name; None where there is none."""
         spelled = self._of(connection.dialect)
@@ -73,9 +80,7 @@ class _Spelled:
         self._fixed: Mapping[str, Any] = dict.fromkeys(columns) if columns else compiled.params
         self._by_place: bool = compiled.positional
         names: list[str] = compiled.positiontup if compiled.positional else list(self._fixed)
-        self._ways = [
-            (name, _driver_type(compiled.binds[name].type, dialect).bind_processor(dialect)) for name in names
-        ]
+        self._ways = [(name, _way_in(compiled.binds[name].type, dialect)) for name in names]
         self._told = list(getattr(statement, "selected_columns", ()))
         self._back: list[tuple[str, _Way]] = []
         self._dialect = dialect
