@@ -246,3 +246,27 @@ def test_lines_added_together_see_each_other(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert len(path.read_bytes().splitlines()) == 2
     assert add(ledger(path), a=Stamp("1", 2)) == {"a": "unchanged"}
+
+
+NARROW = """
+import resource, signal, sys
+from groundtrace.model import Ref
+from groundtrace.plugins import load
+from groundtrace.testing import sample_card
+sink = load("sink", sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+long = {"rationale": "why " * 20_000}
+cards = [sample_card(*(score.model_copy(update=more) for score in sample_card().scores), id=ident, ref=ref)
+         for ident, ref, more in [(f"0000000{n}-0000-5000-8000-000000000000", Ref("otel", trace_id=f"{n:032x}",
+                                   span_id=f"{n:016x}"), long if n == 2 else {}) for n in (1, 2, 3)]]
+print(*(receipt.state for receipt in sink.write(cards) if receipt.score == "source_support"))
+"""
+
+
+@pytest.mark.parametrize("sink", ["jsonl:cards.jsonl", "otel:scores"])
+def test_a_disk_without_room_for_all_takes_what_it_can(tmp_path: Path, sink: str) -> None:
+    """Cards that would have been written alone are not lost with the one that is too long."""
+    run = [sys.executable, "-c", NARROW, sink]
+    said = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert said.split() == ["written", "failed", "written"]
