@@ -435,6 +435,21 @@ def test_the_second_pass_is_gone_on_with_too(name: str, stand: StandIn, tmp_path
 
 
 @both
+def test_an_answer_that_was_looked_for_in_vain_is_asked_for_anew(
+    name: str, stand: StandIn, tmp_path: Path, since: int
+) -> None:
+    """A batch of before held the question twice and failed it: the other of the two is no second try for one case."""
+    put(stand, batch={"polls": 10_000_000})
+    made = judge(name, stand, tmp_path / "l", stopping=lambda: True)
+    assert list(made.hear([case(0), case(0, slot="twin>p1")], content)) == []
+    put(stand, batch={"polls": 0})
+    asked = itertools.count()
+    stand.decide(lambda one: {"status": 500} if next(asked) < 2 else echo(one))
+    right(list(judge(name, stand, tmp_path / "l").hear(cases(1), content)), 1)
+    assert sizes(name, stand, since) == [2, 1]
+
+
+@both
 def test_closing_leaves_the_batch_running(name: str, stand: StandIn, tmp_path: Path, since: int) -> None:
     """It is said, and the answers nobody took are there for the next hearing."""
     made = judge(name, stand, tmp_path / "l")
