@@ -9,8 +9,8 @@ import tomllib
 from pathlib import Path
 
 EXPECTED = {
-    "openai": {"openai": (2,), "aiohttp": (3,)},
-    "anthropic": {"pydantic-ai-slim": (2, 60), "anthropic": (0,)},
+    "openai": {"openai": (2, 5), "aiohttp": (3,)},
+    "anthropic": {"pydantic-ai-slim": (2, 60), "anthropic": (1, 12, 1)},
     "google": {"pydantic-ai-slim": (2, 60), "google-genai": (2, 34), "aiohttp": (3,)},
     "report": {"altair": (5,), "vl-convert-python": (1, 7)},
     "serve": {"starlette": (0, 45), "uvicorn": (0, 34), "grpcio": (1, 68)},

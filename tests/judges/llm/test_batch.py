@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 import groundtrace
@@ -25,6 +24,7 @@ from groundtrace.judges.llm.anthropic_batch import AnthropicDesk
 from groundtrace.judges.llm.batch import BatchJudge, in_words
 from groundtrace.judges.llm.batch_desk import Progress
 from groundtrace.judges.llm.client import Question, Trouble
+from groundtrace.judges.llm.openai_api import http_of
 from groundtrace.judges.llm.openai_batch import OpenAIDesk
 from groundtrace.model import Case, Reply, Usage
 from groundtrace.testing import JudgeContract, sample_case
@@ -435,6 +435,21 @@ def test_the_second_pass_is_gone_on_with_too(name: str, stand: StandIn, tmp_path
 
 
 @both
+def test_an_answer_that_was_looked_for_in_vain_is_asked_for_anew(
+    name: str, stand: StandIn, tmp_path: Path, since: int
+) -> None:
+    """A batch of before held the question twice and failed it: the other of the two is no second try for one case."""
+    put(stand, batch={"polls": 10_000_000})
+    made = judge(name, stand, tmp_path / "l", stopping=lambda: True)
+    assert list(made.hear([case(0), case(0, slot="twin>p1")], content)) == []
+    put(stand, batch={"polls": 0})
+    asked = itertools.count()
+    stand.decide(lambda one: {"status": 500} if next(asked) < 2 else echo(one))
+    right(list(judge(name, stand, tmp_path / "l").hear(cases(1), content)), 1)
+    assert sizes(name, stand, since) == [2, 1]
+
+
+@both
 def test_closing_leaves_the_batch_running(name: str, stand: StandIn, tmp_path: Path, since: int) -> None:
     """It is said, and the answers nobody took are there for the next hearing."""
     made = judge(name, stand, tmp_path / "l")
@@ -460,33 +475,36 @@ def test_it_stops_while_it_waits(stand: StandIn, tmp_path: Path) -> None:
 # --- trouble ----------------------------------------------------------------------------------------------------------
 
 
-class Flaky(httpx2.BaseTransport):
-    """A line on which every reading request fails three times: no connection, a 503, a body that is cut."""
+def flaky(http: Any) -> Any:
+    """A line on which every reading request fails three times: no connection, a 503, a body that is cut.
 
-    def __init__(self) -> None:
-        self._real = httpx2.HTTPTransport()
-        self._tried: Counter[str] = Counter()
+    `http` is httpx or httpx2, whichever the SDK stands on.
+    """
 
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        nth = self._tried[str(request.url)] = self._tried[str(request.url)] + 1
-        if request.method != "GET" or nth > 3:
-            return self._real.handle_request(request)
-        if nth == 1:
-            raise httpx2.ConnectError("refused", request=request)
-        if nth == 2:
-            return httpx2.Response(503, headers={"retry-after": "0"}, json={"error": {"message": "later"}})
-        return httpx2.Response(200, stream=Cut())
+    class Cut(http.SyncByteStream):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[bytes]:
+            yield b'{"custom_id": '
+            raise http.RemoteProtocolError("peer closed connection")
 
-    def close(self) -> None:
-        self._real.close()
+    class Flaky(http.BaseTransport):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._real = http.HTTPTransport()
+            self._tried: Counter[str] = Counter()
 
+        def handle_request(self, request: Any) -> Any:
+            nth = self._tried[str(request.url)] = self._tried[str(request.url)] + 1
+            if request.method != "GET" or nth > 3:
+                return self._real.handle_request(request)
+            if nth == 1:
+                raise http.ConnectError("refused", request=request)
+            if nth == 2:
+                return http.Response(503, headers={"retry-after": "0"}, json={"error": {"message": "later"}})
+            return http.Response(200, stream=Cut())
 
-class Cut(httpx2.SyncByteStream):
-    """A body that breaks off."""
+        def close(self) -> None:
+            self._real.close()
 
-    def __iter__(self) -> Iterator[bytes]:
-        yield b'{"custom_id": '
-        raise httpx2.RemoteProtocolError("peer closed connection")
+    return http.Client(transport=Flaky())
 
 
 @both
@@ -495,7 +513,8 @@ def test_a_bad_line_gives_nothing_up(name: str, stand: StandIn, tmp_path: Path, 
 
     def make() -> Any:
         at = desk(name, stand)
-        at._sdk = at._sdk.with_options(http_client=httpx2.Client(transport=Flaky()))
+        sdk = {"openai": openai, "anthropic": anthropic}[name]
+        at._sdk = at._sdk.with_options(http_client=flaky(http_of(sdk.DefaultAsyncHttpxClient)))
         return at
 
     made = judge(name, stand, tmp_path / "l", at=make)
@@ -578,8 +597,9 @@ def test_an_option_that_is_not_taken_is_left_out(stand: StandIn, tmp_path: Path,
         question=lambda asked: replace(in_words(asked), temperature=temperature),
         leaves_out=leaves_out,
     )
+    barred = {"status": 400, "message": "temperature: Extra inputs are not permitted"}
     broken = iter([{"status": 529}])
-    stand.decide(lambda asked: echo(asked) if "temperature" in asked.body else next(broken, echo(asked)))
+    stand.decide(lambda asked: barred if "temperature" in asked.body else next(broken, echo(asked)))
     heard = list(made.hear(cases(3), content))
     right(heard, 3)
     assert refused == ["temperature"] * 3

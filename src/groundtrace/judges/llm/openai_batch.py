@@ -18,8 +18,14 @@ from groundtrace.judges.llm.client import Answer, Question, Trouble
 
 _ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _ENDED = frozenset(("completed", "expired", "cancelled"))
-_FULL = frozenset(("token_limit_exceeded", "rate_limit_exceeded", "request_limit_exceeded", "queue_limit_exceeded"))
-"""Why a batch fails that would do later: too much is waiting in the organisation's queue."""
+_FULL = frozenset(("token_limit_exceeded", "rate_limit_exceeded"))
+"""Why a batch fails that would do later: too much is waiting in the organisation's queue.
+
+OpenAI's SDK and reference leave the codes open: `BatchError.code` is any text. `token_limit_exceeded` ("Enqueued token
+limit reached ...") is what users report of failed batches at OpenAI (openai-python, issue 2084) and Azure.
+`rate_limit_exceeded` is the code of an ordinary 429; that a batch fails with it is not verified. A batch that can't
+be made at all is answered with 429, which is tried again anyway.
+"""
 
 _TOKEN = "groundtrace"  # noqa: S105 - the name of a note on the batch, no secret
 
