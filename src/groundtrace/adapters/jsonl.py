@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from groundtrace.adapters.files import find, is_own, join
 from groundtrace.adapters.ledger import Ledger, Line, Stamp, chunks, stamp, stamp_of, writable
 from groundtrace.adapters.lines import LINE_MB, NOT_JSON, Losses, Problem, clean, damage, head, texts
+from groundtrace.adapters.marks import Marks
 from groundtrace.adapters.published import State, receipts
 from groundtrace.errors import PlanError
 from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Signal, Span, Trace
@@ -311,35 +312,30 @@ def _fits(value: object, depth: int) -> bool:
 
 
 class _Earlier:
-    """What stood on earlier lines; hashes, so that a file of any length fits."""
+    """What stood on earlier lines."""
 
     def __init__(self) -> None:
-        self._contents: set[int] = set()
-        self._counts: dict[int, int] = {}
-        self._names: set[int] = set()
-        self._spans: set[int] = set()
+        self._contents, self._names, self._spans = Marks(), Marks(), Marks()
+        self._counts: dict[str, int] = {}
+        """How many records had an id so far, of those that more than one had."""
 
     def name(self, item: Mapping[str, Any]) -> str | None:
         """The id to read a record under: its own, or with a number where another has it; None where it came before."""
-        content, mark = hash(_canonical(item)), hash(item["id"])
-        if content in self._contents:
+        ident = item["id"]
+        if not self._contents.add(_canonical(item)):
             return None
-        self._contents.add(content)
-        number = self._counts.get(mark, 0) + 1
-        name = item["id"] if number == 1 else f"{item['id']}#{number}"
-        while hash(name) in self._names:
+        number = self._counts.get(ident, 0) + 1
+        name = ident if number == 1 else f"{ident}#{number}"
+        while not self._names.add(name):
             number += 1
-            name = f"{item['id']}#{number}"
-        self._counts[mark] = number
-        self._names.add(hash(name))
+            name = f"{ident}#{number}"
+        if number > 1:
+            self._counts[ident] = number
         return str(name)
 
     def holds(self, span: Span) -> bool:
         """Whether another record had this span; it is held from now on."""
-        mark = hash((span.trace_id, span.id))
-        known = mark in self._spans
-        self._spans.add(mark)
-        return known
+        return not self._spans.add((span.trace_id, span.id))
 
 
 def _items(value: Any) -> Iterable[Any]:

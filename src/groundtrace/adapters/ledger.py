@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from groundtrace.adapters.lines import clean
+from groundtrace.adapters.marks import Marks
 from groundtrace.errors import PlanError
 
 if sys.platform != "win32":
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from groundtrace.model import Scorecard
 
 _RANKS = {"offline": 1, "llm": 2, "human": 3}
+_CONTENT = 2**62 - 1
 
 
 class Stamp(NamedTuple):
@@ -53,6 +55,34 @@ def stamp_of(card: Scorecard, content_hash: str, score: str = "") -> Stamp:
     return stamp(content_hash, card.judge_kind, "scored", score)
 
 
+class _Stood(NamedTuple):
+    """What is remembered of a stamp: a hash of the content, and the rank."""
+
+    content: int
+    rank: int
+
+
+def _short(stamped: Stamp) -> _Stood:
+    return _Stood(hash(stamped.content_hash) & _CONTENT, stamped.rank)
+
+
+def _packed(stamped: Stamp) -> int:
+    content, rank = _short(stamped)
+    return content << 2 | rank
+
+
+def _stood(packed: int | None) -> _Stood | None:
+    return None if packed is None else _Stood(packed >> 2, packed & 3)
+
+
+def _state(known: _Stood | None, stamped: Stamp) -> State:
+    if known is None:
+        return "written"
+    if known.content == _short(stamped).content:
+        return "unchanged"
+    return "kept" if known.rank > stamped.rank else "written"
+
+
 class Line(NamedTuple):
     """A line about to be added: the ids that are due with their stamps, and what makes the line of those to write.
 
@@ -71,7 +101,7 @@ class Ledger:
     def __init__(self, path: Path, stamps: Callable[[bytes], Iterable[tuple[str, Stamp]]]) -> None:
         self.path = path
         self._stamps = stamps
-        self._known: dict[str, Stamp] = {}
+        self._known = Marks()
         self._scores: set[str] = set()
         self._read = self._inode = 0
         self._torn = False
@@ -91,35 +121,29 @@ class Ledger:
         told: list[bytes] = []
         with _locked(self.path) as file:
             self._catch_up(file)
-            fresh: dict[str, Stamp] = {}
+            fresh: dict[str, _Stood] = {}
             scores = set(self._scores)
+            learned: list[tuple[str, Stamp]] = []
             for line in lines:
                 over = line.over(scores) if line.over else {}
                 due = {**line.due, **{key: end for key, end in over.items() if key in fresh or key in self._known}}
-                states.append({key: self._state(fresh.get(key) or self._known.get(key), due[key]) for key in due})
+                states.append({key: _state(fresh.get(key) or _stood(self._known.get(key)), due[key]) for key in due})
                 new = [key for key, state in states[-1].items() if state == "written"]
                 if new:
                     told.append(encode(line.compose(new)))
-                    fresh |= {key: due[key] for key in new}
+                    fresh |= {key: _short(due[key]) for key in new}
                     scores |= {due[key].score for key in new}
+                    learned += ((key, due[key]) for key in new)
             if told:
                 self._write(file, b"\n".join(told))
-                self._learn(fresh.items())
+                self._learn(learned)
         return states
-
-    @staticmethod
-    def _state(known: Stamp | None, stamped: Stamp) -> State:
-        if known is None:
-            return "written"
-        if known.content_hash == stamped.content_hash:
-            return "unchanged"
-        return "kept" if known.rank > stamped.rank else "written"
 
     def _catch_up(self, file: int) -> None:
         """Read what was added since the last look; all of it where the file is another than before."""
         status = os.fstat(file)
         if status.st_ino != self._inode or status.st_size < self._read:
-            self._known, self._scores = {}, set()
+            self._known, self._scores = Marks(), set()
             self._read, self._inode, self._torn = 0, status.st_ino, False
         if status.st_size == self._read:
             return
@@ -134,7 +158,7 @@ class Ledger:
 
     def _learn(self, stamps: Iterable[tuple[str, Stamp]]) -> None:
         for key, stamped in stamps:
-            self._known[key] = stamped
+            self._known[key] = _packed(stamped)
             self._scores.add(stamped.score)
 
     def _write(self, file: int, line: bytes) -> None:

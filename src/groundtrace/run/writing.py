@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groundtrace.adapters.marks import Marks
 from groundtrace.adapters.published import results
 from groundtrace.memory import InMemory
 from groundtrace.model import Intent, Receipt
@@ -73,8 +74,9 @@ class Writing:
         self._keeping: dict[str, Scorecard] = {}
         """Cards that are their newest version from now on, kept with the next batch."""
         self._finished: list[str] = []
-        self._tried: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._tried = Marks()
+        """The cards each place was given: by number (from 1) which scores of `_names`; 0 where that failed."""
+        self._names: dict[tuple[str, ...], int] = {}
         self._lost: set[str] = set()
         self.vain = 0
         """Batches in a row of which every write to every sink failed."""
@@ -145,7 +147,7 @@ class Writing:
         due: dict[tuple[str, str], list[Intent]] = {}
         for intent in self._memory.outbox():
             where = intent.sink, intent.card_id
-            written = self._tried.get(where)
+            written = self._given(where)
             if intent.sink in places and (written is None or (written and intent.score not in written)):
                 due.setdefault(where, []).append(intent)
         for (place, ident), intents in due.items():
@@ -155,13 +157,20 @@ class Writing:
             if (place, ident) not in self._tried:
                 told = [self._told(card)]
                 self._through(places[place], told, *self._due(places[place], told))
-            written = self._tried[place, ident]
+            written = self._given((place, ident))
             with self._memory.batch():
                 for intent in intents:
                     if written and intent.score not in written:
                         self._memory.forget(intent)
             if self._holds is not None:
                 self._holds.release([key_of(card.ref)])
+
+    def _given(self, where: tuple[str, str]) -> tuple[str, ...] | None:
+        """The scores a place was given of a card in this run; none where one failed, None where it was not tried."""
+        tried = self._tried.get(where)
+        if tried is None:
+            return None
+        return next((names for names, number in self._names.items() if number == tried), ())
 
     def _meant(self, ident: str, intent: Intent) -> Scorecard | None:
         """The card a write is due for, in its newest version: another file's record may be numbered alike."""
@@ -250,7 +259,7 @@ class Writing:
         for receipt in receipts:
             states[receipt.state] += 1
             if receipt.state in ("failed", "unconfirmed"):
-                self._tried[door.place, receipt.card_id] = ()
+                self._tried[door.place, receipt.card_id] = 0
             if receipt.state == "failed":
                 self.fail(f"writing to {door.shown}: {receipt.reason}")
             if receipt.state == "unconfirmed":
@@ -266,7 +275,7 @@ class Writing:
         for card in cards:
             told_of = results(card)
             names = tuple(told.score for told in told_of)
-            self._tried[door.place, card.id] = self._names.setdefault(names, names)
+            self._tried[door.place, card.id] = self._names.setdefault(names, len(self._names) + 1)
             due += (
                 Intent.trusted(
                     sink=door.place,
