@@ -39,6 +39,13 @@ NAMESPACE = uuid.UUID("6d1b1f0e-7f3a-5c58-9a54-5f1c0a9d3e77")
 """All ids groundtrace makes are uuid5 below this one, so writing twice names the same thing twice."""
 
 
+_put_fields, _put_names, _put_extra, _put_private = (
+    BaseModel.__dict__[slot].__set__
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
+"""What a frozen pydantic value is made of, as pydantic itself puts it in."""
+
+
 class Value(BaseModel):
     """A frozen pydantic value: unknown fields, NaN and infinities are refused."""
 
@@ -55,12 +62,11 @@ class Value(BaseModel):
         """
         if len(fields) != len(cls.__pydantic_fields__):
             raise TypeError(f"{cls.__name__} is made of {', '.join(cls.__pydantic_fields__)}")
-        value = cls.__new__(cls)
-        put = object.__setattr__
-        put(value, "__dict__", fields)
-        put(value, "__pydantic_fields_set__", set(fields))
-        put(value, "__pydantic_extra__", None)
-        put(value, "__pydantic_private__", None)
+        value = object.__new__(cls)
+        _put_fields(value, fields)
+        _put_names(value, {*fields})
+        _put_extra(value, None)
+        _put_private(value, None)
         return value
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -112,7 +112,9 @@ def folded(text: str) -> str:
 def _plainly(text: str) -> str:
     if not text.isascii():
         return fold(text).text
-    return " ".join(text.split()).replace('"', "'").replace("`", "'").lower()
+    # Most texts have single blanks and no other white space: seen at a glance, where splitting looks at every word.
+    tidy = text.strip() if "  " not in text and text.isprintable() else " ".join(text.split())
+    return tidy.replace('"', "'").replace("`", "'").lower()
 
 
 _folded = lru_cache(maxsize=256)(_plainly)
@@ -161,7 +163,6 @@ _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _OPENING = re.compile(
     r"(?:[ \t]*(?:>|(?:[-*+•◦‣▪–—]|\#{1,6}|\[[ xX]\]|\(?(?:\d{1,3}|[a-z])[.)]|\(?[A-Z]\))(?=\s)))*\s*",
 )
-_TABLE_ROW = re.compile(r"\|")
 _PAUSE = re.compile(r"[.!?]")
 _CLOSING = re.compile(r"[)\]}\"'”’»*_]+(?=\s|$)")
 _NO_SENTENCE = re.compile(r"\W*(?:\d{1,3}[.)]\W*)?")
@@ -178,32 +179,35 @@ def sentences(text: str) -> tuple[tuple[int, int], ...]:
     >>> [text[start:end] for start, end in sentences(text)]
     ['Dr. Aldrin walked.', 'He saw 3.5 m!', 'dust', 'rocks']
     """
-    return tuple(span for line in _LINE.finditer(text) for span in _in_line(text, line.start(), line.end()))
+    found: list[tuple[int, int]] = []
+    for line in _LINE.finditer(text):
+        _take_line(text, *line.span(), found)
+    return tuple(found)
 
 
-def _in_line(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _take_line(text: str, start: int, end: int, found: list[tuple[int, int]]) -> None:
     opening = _OPENING.match(text, start, end)
     start = opening.end() if opening else start
     line = text[start:end].rstrip()
-    whole = _TABLE_ROW.match(line) or (line.isascii() and not _PAUSE.search(line, 0, len(line) - 1))
+    whole = line.startswith("|") or (line.isascii() and not _PAUSE.search(line, 0, len(line) - 1))
     at = before = 0
     for boundary in () if whole else _boundaries(line):
         closing = _CLOSING.match(line, boundary) if not line[boundary - 1].isspace() else None
         cut = closing.end() if closing else boundary
         # "1." and "(" are no sentences: they open the next one.
         if not _NO_SENTENCE.fullmatch(line, before, cut):
-            yield from _stripped(line, at, cut, start)
+            _take(line[at:cut], start + at, found)
             at = cut
         before = cut
     if at < len(line):
-        yield from _stripped(line, at, len(line), start)
+        _take(line[at:], start + at, found)
 
 
-def _stripped(line: str, at: int, cut: int, start: int) -> Iterator[tuple[int, int]]:
-    piece = line[at:cut]
+def _take(piece: str, start: int, found: list[tuple[int, int]]) -> None:
+    """Add the place of a sentence, without the white space around it, if it says anything."""
     if piece[:1].isalnum() or any(c.isalnum() for c in piece):
-        first = start + at + len(piece) - len(piece.lstrip())
-        yield first, first + len(piece.strip())
+        first = start + len(piece) - len(piece.lstrip())
+        found.append((first, first + len(piece.strip())))
 
 
 def _boundaries(line: str) -> Iterator[int]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.conventions.cited import mentions
-from groundtrace.conventions.shapes import decode, documents, is_masked, number, said
+from groundtrace.conventions.shapes import Decoded, decode, documents, is_masked, number, said
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "shapes"
 JSON = st.recursive(
@@ -38,7 +38,7 @@ def test_documents_are_found_in_every_shape(case: dict[str, Any]) -> None:
 @given(st.dictionaries(st.text(min_size=1, max_size=8), JSON, min_size=1))
 def test_an_object_is_decoded_as_it_was_written(value: dict[str, Any]) -> None:
     """Decoding undoes writing."""
-    assert decode(json.dumps(value)) == (value, False)
+    assert decode(json.dumps(value)) == Decoded(value)
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.text(min_size=8), min_size=1), st.data())

@@ -70,19 +70,20 @@ def _with(noted: _Noted, answer: str, plan: Layout) -> tuple[Citation, ...]:
 
 
 def _inline(mark: Marker, claim: Span, target: Target) -> Citation:
-    return Citation(
+    return Citation.trusted(
         marker=mark.text,
         start=mark.start,
         end=mark.end,
         claim_start=claim[0],
         claim_end=claim[1],
         passage_id=target,
+        origin="inline",
     )
 
 
 def _structured(claim: Span, target: Target, marker: str | None = None) -> Citation:
     start, end = claim
-    return Citation(
+    return Citation.trusted(
         marker=marker,
         start=start,
         end=end,

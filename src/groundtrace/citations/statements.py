@@ -47,6 +47,7 @@ _JOINING = (
     " per",
     " on",
 )
+_LONG = max(map(len, _JOINING))
 _LEAD_IN = re.compile(
     r"\W*(?:(?:according|to|as|per|in|from|by|based|on|see|cf|also|both|the|stated|reported|noted|shown|mentioned"
     r"|described|explained|and|or|sources?|documents?|passages?|references?|articles?|contexts?|chunks?|respectively"
@@ -55,6 +56,9 @@ _LEAD_IN = re.compile(
 )
 _SOURCES = re.compile(r"\W*(?:sources?|references?|citations?|quellen|fuentes|références)\b", re.IGNORECASE)
 _SIGNS = ("**", "__", "`")
+_ENDS = re.compile(r"[^A-Za-z0-9 ,;'$%/-]")  # whatever may end a sentence
+_TURN = re.compile(r"[.!?] +(?=[A-Z])")
+_LAST = re.compile(r"[.!?]? *\Z")
 _GOES_ON = re.compile(r"\s*(?:[,;:]|\s(?:and|but|while|which|who|whereas|or|so|though|although)\b)")
 _CLOSES = re.compile(r"[.!?。！？]|.\s*(?:$|[.!?。！？\n])", re.DOTALL)
 _OPENS = re.compile(r"(?:^|[,;:.!?\n。]\s*|[\s,;](?:and|but|while|which|who|whereas|or|so|though|although)\s+)$")
@@ -110,9 +114,36 @@ def reaches(
     >>> list(reaches("It is far [1], and dry.", layout(""), [(10, 13)]))
     [((0, 9), (0,)), ((19, 23), ())]
     """
-    for statement in _cut(answer, plan, tuple(marks), tuple(sorted(_cuts(answer, cited)))):
-        for side, _ in _sides(answer, statement):
-            yield side, statement.marks
+    marks, cuts = tuple(marks), tuple(sorted(_cuts(answer, cited)))
+    simple = () if cuts or plan.set_aside or plan.wraps else _from_mark_to_mark(answer, marks)
+    for statement in simple or _cut(answer, plan, marks, cuts):
+        if may_abstain(answer[statement.start : statement.end]):
+            yield from ((side, statement.marks) for side, _ in _sides(answer, statement))
+        else:
+            yield (statement.start, statement.end), statement.marks
+
+
+def _from_mark_to_mark(answer: str, marks: Iterable[Span]) -> Sequence[Statement]:
+    """The statements of a line in which each ends in a mark: "It is far [1]. It is dry [2]."; none where it is not so.
+
+    Where its sentences end need not be found out then, as the same statements are cut from one or from two.
+    """
+    if not (answer[:1].isalpha() and answer[1:2] not in {")", "."} and answer.isascii() and answer.isprintable()):
+        return ()
+    found: list[Statement] = []
+    at = 0
+    for number, (start, end) in enumerate(marks):
+        if found:
+            turn, joined = _TURN.match(answer, at, start), _BETWEEN.match(answer, at, start)
+            if turn is None or joined is None or turn.end() != joined.end():
+                return ()
+            at = turn.end()
+        place = _trimmed(answer, at, start)
+        if place is None or _ENDS.search(answer, at, start) or _LEAD_IN.fullmatch(answer, *place):
+            return ()
+        found.append(Statement(*place, (number,)))
+        at = end
+    return found if _LAST.match(answer, at) else ()
 
 
 # Citations, claims and abstention of one answer are asked for one after the other, by the rubric and by the judge.
@@ -192,34 +223,39 @@ def _sides(answer: str, statement: Statement) -> list[tuple[Span, bool]]:
 
 def _sentences(answer: str, plan: Layout, marks: Sequence[Span]) -> list[Span]:
     """The sentences of the prose without its marks, as spans of the answer."""
-    gone = [(start, end, "\n") for start, end in plan.set_aside] + [(at, at + 1, " ") for at in plan.wraps]
-    gone += [(_blank_before(answer, start), end, "") for start, end in marks if end > start]
+    gone = [(_blank_before(answer, start), end, "") for start, end in marks if end > start]
+    if plan.set_aside or plan.wraps:
+        gone += [(start, end, "\n") for start, end in plan.set_aside]
+        gone += [(at, at + 1, " ") for at in plan.wraps]
+        gone.sort()
+    if not gone:
+        return list(sentences(answer))
     kept: list[str] = []
-    places: list[int] = []
-    origins: list[int] = []
+    places: list[int] = []  # where in what is kept, and by how much the answer is ahead of it there
+    ahead: list[int] = []
     size = at = 0
-    for start, end, instead in [*sorted(gone), (len(answer), len(answer), "")]:
+    for start, end, instead in (*gone, (len(answer), len(answer), "")):
         if start > at:
             kept.append(answer[at:start])
             places.append(size)
-            origins.append(at)
+            ahead.append(at - size)
             size += start - at
         if instead:
             kept.append(instead)
             places.append(size)
-            origins.append(start)
+            ahead.append(start - size)
             size += 1
         at = max(at, end)
-
-    def back(place: int) -> int:
-        piece = bisect_right(places, place) - 1
-        return origins[piece] + place - places[piece]
-
-    return [(back(start), back(end - 1) + 1) for start, end in sentences("".join(kept))]
+    return [
+        (start + ahead[bisect_right(places, start) - 1], end + ahead[bisect_right(places, end - 1) - 1])
+        for start, end in sentences("".join(kept))
+    ]
 
 
 def _blank_before(answer: str, start: int) -> int:
     """Where the blanks before a mark begin; those that open its line stay."""
+    if start > 1 and answer[start - 1] == " " and answer[start - 2].isalnum():
+        return start - 1
     before = answer[:start] if start < 64 else answer[start - 64 : start]
     bare = len(before.rstrip(" \t\u00a0"))
     return start - len(before) + bare if bare and before[bare - 1] != "\n" else start
@@ -268,8 +304,11 @@ def _pieces(answer: str, sentence: _Sentence, marks: Sequence[Span]) -> tuple[li
 
 def _trimmed(answer: str, start: int, end: int, *, behind: bool = False) -> Span | None:
     """A stretch without what only joins it to the mark before, without loose brackets and signs; None if nothing."""
-    if end - start < 3 and not any(c.isalnum() for c in answer[start:end]):
+    text = answer[start:end].rstrip()
+    if end - start < 3 and not any(c.isalnum() for c in text):
         return None
+    if not behind and _is_bare(text):
+        return start, start + len(text)
     joined = (_BETWEEN if behind else _BEFORE).match(answer, start, end)
     start = joined.end() if joined else start
     tail = answer[max(start, end - 40) : end].rstrip()
@@ -277,7 +316,21 @@ def _trimmed(answer: str, start: int, end: int, *, behind: bool = False) -> Span
     loose = _BEHIND.search(tail) if not tail[-1:].isalnum() or tail.lower().endswith(_JOINING) else None
     if loose:
         end -= len(tail) - loose.start()
-    for sign in _SIGNS if "*" in answer or "_" in answer or "`" in answer else ():
+    start, end = _unsigned(answer, start, end)
+    if answer.startswith("(", start, end) and answer.count("(", start, end) > answer.count(")", start, end):
+        start += 1
+    if behind and answer.startswith((":", "："), start, end):
+        start += 1
+    text = answer[start:end]
+    start += len(text) - len(text.lstrip())
+    end -= len(text) - len(text.rstrip())
+    spoken = text[:1].isalnum() or any(c.isalnum() for c in text)
+    return (start, end) if spoken else None
+
+
+def _unsigned(answer: str, start: int, end: int) -> Span:
+    """A stretch without signs around it, or at one end, whose partner is not in it."""
+    for sign in _SIGNS:
         if answer.find(sign, start, end) < 0:
             continue
         odd = answer.count(sign, start, end) % 2 == 1
@@ -288,15 +341,14 @@ def _trimmed(answer: str, start: int, end: int, *, behind: bool = False) -> Span
             start += len(sign)
         elif odd and answer.endswith(sign, start, end):
             end -= len(sign)
-    if answer.startswith("(", start, end) and answer.count("(", start, end) > answer.count(")", start, end):
-        start += 1
-    if behind and answer.startswith((":", "："), start, end):
-        start += 1
-    text = answer[start:end]
-    start += len(text) - len(text.lstrip())
-    end -= len(text) - len(text.rstrip())
-    spoken = text[:1].isalnum() or any(c.isalnum() for c in text)
-    return (start, end) if spoken else None
+    return start, end
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a stretch has no sign and no word at its ends that could be left out."""
+    if not (text[:1].isalnum() and text[-1:].isalnum()) or text[-_LONG:].lower().endswith(_JOINING):
+        return False
+    return not ("*" in text or "_" in text or "`" in text)
 
 
 def _cuts(answer: str, cited: Iterable[Span]) -> set[Span]:

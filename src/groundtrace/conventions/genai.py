@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from groundtrace.conventions.messages import (
@@ -26,7 +27,7 @@ from groundtrace.conventions.messages import (
     tool_result,
 )
 from groundtrace.conventions.shapes import decode, documents, said, text
-from groundtrace.model import Document, Message, Reading, Role, Said, Span, State, Tool
+from groundtrace.model import Document, Message, Reading, Role, Said, Span, State, Struct, Tool
 
 _ROLES: Mapping[str, Role] = {
     "chat": "generation",
@@ -42,6 +43,16 @@ _ROLES: Mapping[str, Role] = {
     "process_thread_run": "generation",
     "list_messages": "generation",
 }
+_FACTS = (
+    ("gen_ai.conversation.id", "session"),
+    ("gen_ai.thread.id", "session"),
+    ("user.id", "user"),
+    ("llm.user", "user"),
+    ("gen_ai.response.model", "model"),
+    ("gen_ai.request.model", "model"),
+    ("gen_ai.response.id", "response_id"),
+    ("gen_ai.data_source.id", "knowledge_base"),
+)
 _DETAILS = "gen_ai.client.inference.operation.details"
 _SPOKEN = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
 _CHOICE = "gen_ai.choice"
@@ -61,6 +72,7 @@ _MARKS_OF_A_ROLE: tuple[tuple[str, Role], ...] = (
     (_RESULT, "tool"),
 )
 
+_AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
 _CAPTURE = (
     "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY (one of NO_CONTENT, SPAN_ONLY, EVENT_ONLY, "
     "SPAN_AND_EVENT; older packages take true) and OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
@@ -87,15 +99,15 @@ class GenAI:
         """What the span and its logs hold; None where the conventions give them no meaning."""
         held, places = _held(span)
         role = _role(held)
-        facts: dict[str, Any] = {
-            "session": text(held.get("gen_ai.conversation.id")) or text(held.get("gen_ai.thread.id")),
-            "user": text(held.get("user.id")) or text(held.get("llm.user")),
-            "model": text(held.get("gen_ai.response.model")) or text(held.get("gen_ai.request.model")),
-            "response_id": text(held.get("gen_ai.response.id")),
-            "slices": {"knowledge_base": base} if (base := text(held.get("gen_ai.data_source.id"))) else {},
-        }
+        facts: dict[str, Any] = {}
+        for name, fact in _named(held).facts:
+            if fact not in facts and (told := text(held[name])):
+                facts[fact] = told
+        if "knowledge_base" in facts:
+            facts["slices"] = {"knowledge_base": facts.pop("knowledge_base")}
         if role is None:
-            return Reading("other", session=facts["session"], user=facts["user"]) if facts["session"] else None
+            session = facts.get("session")
+            return Reading("other", session=session, user=facts.get("user")) if session else None
         if role == "retrieval":
             return _retrieval(held, places, facts)
         if role == "tool":
@@ -107,9 +119,9 @@ class GenAI:
 
 def _held(span: Span) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """The span's attributes with what its events and logs add, and for these the place they stand in."""
-    tool = span.attributes.get("gen_ai.operation.name") == "execute_tool"
     if not span.logs and not span.events:
-        return span.attributes, {}
+        return span.attributes, _AS_THEY_ARE
+    tool = span.attributes.get("gen_ai.operation.name") == "execute_tool"
     extra: dict[str, Any] = {}
     spoken: list[Mapping[str, Any]] = []
     chosen: list[Mapping[str, Any]] = []
@@ -150,7 +162,7 @@ def _thread(spoken: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], l
 
 def _role(held: Mapping[str, Any]) -> Role | None:
     named = held.get("gen_ai.operation.name")
-    if _INPUT not in held and _OUTPUT not in held and _named(held)[0]:
+    if _INPUT not in held and _OUTPUT not in held and _named(held).older:
         return None
     if isinstance(named, str) and named in _ROLES:
         return _ROLES[named]
@@ -260,6 +272,8 @@ def _cut(value: Any, place: str) -> Said | None:
 
 def _system(value: Any, place: str) -> tuple[Message, ...]:
     """The system instructions, a list of text parts, as the first message."""
+    if value is None:
+        return ()
     parts = decode(value).value
     if isinstance(parts, str):
         parts = [parts]
@@ -268,17 +282,25 @@ def _system(value: Any, place: str) -> tuple[Message, ...]:
 
 
 def _variables(held: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Said]:
-    named = {k[len(_VARIABLE) :]: said(held[k], places.get(k, k)) for k in _named(held)[1]}
+    named = {k[len(_VARIABLE) :]: said(held[k], places.get(k, k)) for k in _named(held).variables}
     return {name: words for name, words in named.items() if words is not None}
 
 
-def _named(held: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
-    """Whether older forms are among the names, and those of a prompt's variables."""
+class _Names(Struct, frozen=True):
+    """What the names of attributes tell: whether older forms are among them, a prompt's variables, known facts."""
+
+    older: bool
+    variables: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+def _named(held: Mapping[str, Any]) -> _Names:
     names = tuple(held)
     return _by_name(names) if len(names) <= _SHARED else _by_name.__wrapped__(names)
 
 
 @lru_cache(maxsize=512)
-def _by_name(names: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
+def _by_name(names: tuple[str, ...]) -> _Names:
     variables = tuple(name for name in names if name.startswith(_VARIABLE))
-    return any(name.startswith(_OTHER_DIALECTS) for name in names if name not in variables), variables
+    older = any(name.startswith(_OTHER_DIALECTS) for name in names if name not in variables)
+    return _Names(older, variables, tuple((name, fact) for name, fact in _FACTS if name in names))

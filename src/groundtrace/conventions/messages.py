@@ -59,19 +59,18 @@ def messages(value: Any, attribute: str) -> tuple[Message, ...]:
     >>> [(m.role, m.text.value) for m in messages('[["user", "Hi"], {"role": "ai", "content": "Yes?"}]', "x")]
     [('user', 'Hi'), ('assistant', 'Yes?')]
     """
-    found = decode(value).value
-    if isinstance(found, Mapping) and isinstance(found.get("messages"), (list, tuple)):
-        found = found["messages"]
-    if isinstance(found, (list, tuple)) and len(found) == 1 and isinstance(found[0], (list, tuple)):
-        nested = found[0]
-        found = nested if nested and not isinstance(nested[0], str) else found
+    found = decode(value).value if isinstance(value, str) else value
     if isinstance(found, str):
         words = said(found, attribute)
         return (Message("user", words),) if words else ()
     if not isinstance(found, (list, tuple)):
-        return ()
-    read = (message(item, attribute) for item in islice(found, MANY))
-    return tuple(m for m in read if m is not None)
+        found = found.get("messages") if isinstance(found, Mapping) else None
+        if not isinstance(found, (list, tuple)):
+            return ()
+    if len(found) == 1 and isinstance(found[0], (list, tuple)):
+        nested = found[0]
+        found = nested if nested and not isinstance(nested[0], str) else found
+    return tuple([m for item in found[:MANY] if (m := message(item, attribute)) is not None])
 
 
 def conversation(value: Any, attribute: str) -> tuple[Message, ...]:
@@ -428,8 +427,9 @@ def question(value: Any) -> str | None:
     found = decode(value)
     held = found.value
     for _ in range(_DEPTH):
-        if isinstance(held, Mapping) and len(held) == 1:
-            held = decode(next(iter(held.values()))).value
+        if isinstance(held, str) or not isinstance(held, Mapping) or len(held) != 1:
+            break
+        held = decode(next(iter(held.values()))).value
     if isinstance(held, str):
         return None if found.cut else held or None
     if isinstance(held, (list, tuple)):
@@ -479,11 +479,11 @@ def reply(value: Any, depth: int = _DEPTH) -> str | None:
     held = found.value
     if found.cut or depth == 0:
         return None
+    if isinstance(held, str):
+        return None if not held or (held.endswith((">", ")", "...")) and _PRINTED.fullmatch(held)) else held
     if isinstance(held, (list, tuple)):
         return reply(held[0], depth - 1) if len(held) == 1 else _spoken_last(held)
-    if isinstance(held, Mapping):
-        return _reply_in(held, depth)
-    return held if isinstance(held, str) and held and not _PRINTED.fullmatch(held) else None
+    return _reply_in(held, depth) if isinstance(held, Mapping) else None
 
 
 def _reply_in(held: Mapping[str, Any], depth: int) -> str | None:

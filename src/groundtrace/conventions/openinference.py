@@ -8,7 +8,8 @@ the OpenAI and Anthropic SDKs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -51,6 +52,9 @@ _FACTS = (
     ("user.id", "user"),
     ("llm.prompt_template.version", "version"),
 )
+_SHARED = 300
+"""More attributes than that, and what their names say is not kept."""
+
 _CONTEXTS = ("context", "contexts", "documents", "docs", "passages", "text_chunks", "chunks", "sources")
 _UNMASK = (
     ("llm.input_messages", "unset OPENINFERENCE_HIDE_INPUT_MESSAGES and OPENINFERENCE_HIDE_INPUT_TEXT"),
@@ -80,8 +84,8 @@ class OpenInference:
             return None
         kind = kind.upper()
         facts: dict[str, Any] = {"role": _ROLES.get(kind, "other")}
-        for name, fact in _FACTS:
-            if name in attributes and fact not in facts and (told := text(attributes[name])) is not None:
+        for name, fact in _facts_of(attributes):
+            if fact not in facts and (told := text(attributes[name])) is not None:
                 facts[fact] = told
         if "version" in facts:
             facts["slices"] = {"prompt_version": facts.pop("version")}
@@ -89,6 +93,17 @@ class OpenInference:
             facts["tags"] = _tags(attributes["tag.tags"])
         held = _HELD.get(kind)
         return Reading(aside=kind in _ASIDE, **facts, **(held(attributes) if held is not None else {}))
+
+
+def _facts_of(attributes: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """The attributes that tell a fact, with that fact, in the order they count."""
+    names = tuple(attributes)
+    return _by_name(names) if len(names) <= _SHARED else _by_name.__wrapped__(names)
+
+
+@lru_cache(maxsize=512)
+def _by_name(names: tuple[str, ...]) -> Sequence[tuple[str, str]]:
+    return [(name, fact) for name, fact in _FACTS if name in names]
 
 
 # --- by kind --------------------------------------------------------------------------------------------------------
@@ -111,7 +126,7 @@ def _request(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "query": _unwrapped(given, "input.value", question) or _task(gave.value),
         "output": _unwrapped(gave, "output.value", reply),
-        "variables": variables if handed or any(name in variables for name in _CONTEXTS) else {},
+        "variables": variables if handed or (variables and any(name in variables for name in _CONTEXTS)) else {},
         "documents": handed,
     }
 
@@ -156,7 +171,8 @@ def _retrieval(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """What a retriever was asked and what it found, in its order."""
     found = _documents(attributes, "retrieval.documents.")
     raw = attributes.get("output.value")
-    also = documents(raw, "output.value") if not found or any(d.id is None for d in found) else None
+    lacks = raw is not None and (not found or any(d.id is None for d in found))
+    also = documents(raw, "output.value") if lacks else None
     if also and len(found) == len(also):
         found = tuple(d if d.id else replace(d, id=other.id) for d, other in zip(found, also, strict=True))
     seen = found or also
@@ -239,7 +255,7 @@ def _variables(held: Any, attribute: str) -> tuple[dict[str, Said], tuple[Docume
     if not isinstance(held, Mapping):
         return {}, None
     named = {str(k): s for k, v in held.items() if (s := _said(v, attribute)) is not None}
-    lists = (held[name] for name in _CONTEXTS if isinstance(held.get(name), (list, tuple)))
+    lists = (held[name] for name in _CONTEXTS if name in held and isinstance(held[name], (list, tuple)))
     found = next((d for value in lists if (d := documents(value, attribute))), None)
     return named, tuple(d for d in found if d.text is not None) if found else None
 

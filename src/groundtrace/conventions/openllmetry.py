@@ -356,8 +356,10 @@ def _facts(attributes: Mapping[str, Any], given: Any) -> dict[str, Any]:
     metadata = metadata if isinstance(metadata, Mapping) else {}
 
     def told(*names: str) -> str | None:
-        known = (text(attributes.get(_PROPERTY + name)) or text(metadata.get(name)) for name in names)
-        return next((value for value in known if value), None)
+        for name in names:
+            if value := text(attributes.get(_PROPERTY + name)) or (metadata and text(metadata.get(name))):
+                return value
+        return None
 
     version = text(attributes.get("traceloop.prompt.version"))
     slices = {"prompt_version": version} if version else {}

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import islice, zip_longest
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-from groundtrace.model import Document, Said
-from groundtrace.read.masks import is_mask
+from groundtrace.model import Document, Said, Struct
+from groundtrace.read.masks import MASKS_START, is_mask
 
 MANY = 10_000
 """How many items of a list are looked at."""
@@ -38,7 +38,7 @@ _IDS = ("id", "doc_id", "document_id", "chunk_id", "passage_id", "file_id", "id_
 _SCORES = ("score", "relevance_score", "similarity_score", "similarity")
 _METADATA = ("metadata", "attributes", "meta")
 _TIMES = ("timestamp", "date", "published_at", "published", "updated_at", "last_modified", "created_at")
-_NAMED = frozenset((*_IDS[1:], *_TIMES))
+_DATED, _NAMED = frozenset(_TIMES), frozenset((*_IDS[1:], *_TIMES))
 _LISTS = (
     *("documents", "results", "passages", "sources", "chunks", "matches", "hits", "docs", "nodes", "items"),
     *("contexts", "context", "source_nodes", "source_documents"),
@@ -68,7 +68,7 @@ _SPEAKERS = ("human", "ai", "system", "tool", "AIMessageChunk")
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-class Decoded(NamedTuple):
+class Decoded(Struct, frozen=True):
     """What an attribute holds; `cut` where it is JSON that breaks off at its end."""
 
     value: Any
@@ -83,7 +83,7 @@ def decode(value: Any) -> Decoded:
     >>> decode('{"a": "It was cut he').cut
     True
     """
-    if not isinstance(value, str) or not is_json(value):
+    if not isinstance(value, str) or value[:1].isalnum() or not is_json(value):
         return Decoded(value)
     try:
         return Decoded(orjson.loads(value))
@@ -107,8 +107,9 @@ def is_json(value: str) -> bool:
     """
     start = value[:1]
     if start.isspace():
-        start = value[:64].lstrip()[:1]
-    return start == "{" or (start == "[" and _LABELLED.match(value[:64].lstrip()) is None)
+        value = value[:64].lstrip()
+        start = value[:1]
+    return start == "{" or (start == "[" and (not value[1:2].isdigit() or _LABELLED.match(value[:64]) is None))
 
 
 def is_masked(value: Any) -> bool:
@@ -126,6 +127,8 @@ def said(value: Any, attribute: str, remedy: str = "") -> Said | None:
     >>> said("Hello", "input.value"), said(7, "input.value")
     (Said(value='Hello', attribute='input.value', state='present', remedy=''), None)
     """
+    if type(value) is str and value and value[0] not in MASKS_START and value.isascii():
+        return Said(value, attribute)  # as most are
     if not isinstance(value, str) or not value or value.isspace():
         return None
     if not value.isascii() and _SURROGATE.search(value):
@@ -230,7 +233,7 @@ def _items(value: Any) -> list[Any] | tuple[Any, ...] | None:
     for _ in range(_DEPTH):
         if isinstance(value, (list, tuple)):
             return value
-        if not isinstance(value, Mapping):
+        if value is None or not isinstance(value, Mapping):
             return None
         inner = next((value[key] for key in _LISTS if isinstance(value.get(key), (list, tuple, Mapping))), None)
         value = _columns(value) or inner
@@ -267,7 +270,7 @@ def _document(item: Any, attribute: str) -> Document | None:
     written = written or _first_text(metadata, _TEXTS)  # as vector stores keep it
     other_id, when = id_and_time(metadata)
     ident = ident or other_id
-    when = _first(item, _TIMES) or when
+    when = (None if _DATED.isdisjoint(item) else _first(item, _TIMES)) or when
     score = next((n for key in _SCORES if key in item and (n := number(item[key])) is not None), None)
     return Document(said(written, attribute), ident, score, metadata, when)
 

@@ -9,7 +9,7 @@ why.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -69,15 +69,17 @@ def readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Readi
     """What the conventions say of each span, by its position; spans are dispatched by the marks they carry."""
     chosen = dispatch(tuple(conventions)).of
     found: dict[int, Reading] = {}
+    dropped = False
     for at, span in enumerate(trace.spans):
+        dropped = dropped or span.dropped != 0
         if span.is_judging:
             continue
         # In the order they are heard: the first to know a thing is believed.
-        said = [r for c in chosen(span) if (r := c.reading(span)) is not None]
+        said = [reading for one in chosen(span) if (reading := one.reading(span)) is not None]
         if said:
             found[at] = veiled(merged(said) if len(said) > 1 else said[0])
     limit, mends = length_limit(trace, found.values()), mended(trace)
-    if limit is None and not mends and not any(span.dropped for span in trace.spans):
+    if limit is None and not mends and not dropped:
         return found
     return {
         at: limited(reading, trace.spans[at], limit, mend=mends.get(trace.spans[at].id))
@@ -92,8 +94,9 @@ def _record(trace: Trace, request: Request, *, alone: bool, wanted: Wanted) -> R
     final = final_generation(request)
     named = named_parts(request, final)
     own = request.top or final or request.seen[-1]
-    ref = _ref(trace, None)
-    context = declared_context(request, final, ref)
+    ref = _ref(trace.ref, None)
+    mapped = request.declares
+    context = declared_context(request, final, ref) if mapped else None
     source = source_of(request, final, named, wanted) if context is None and own.reading.kind == "answer" else None
     # A summary was made of its source, not for a query.
     forced = wanted == "summary" and context is None
@@ -103,32 +106,33 @@ def _record(trace: Trace, request: Request, *, alone: bool, wanted: Wanted) -> R
         context = Context(gap=gap("context", "not_instrumented", remedy))
     if context is None:
         context = as_one(*source, ref) if source is not None else find_context(request, final, named, ref)
-    query = declared_query(request, final) or (Found() if bare else find_query(request, final, named, context.places))
-    answer = declared_answer(request, final) or find_answer(request, final)
+    query = declared_query(request, final) if mapped else None
+    query = query or (Found() if bare else find_query(request, final, named, context.places))
+    answer = (declared_answer(request, final) if mapped else None) or find_answer(request, final)
     citations, doubt = _citations(answer, context, request, final)
     return Record.trusted(
         id=sound(f"{trace.ref.trace_id}:{own.span.id}"),
-        ref=_ref(trace, own.span.id, _keys(request)),
-        targets=_targets(trace, request, final, own, alone=alone),
+        ref=_ref(ref, own.span.id, _keys(request)),
+        targets=_targets(ref, request, final, own, alone=alone),
         kind="summary" if bare else own.reading.kind,
         query=query.value,
         context=context.passages,
         answer=answer.value,
         citations=citations,
         history=history(final),
-        key_facts=tuple(sound(fact) for fact in own.reading.key_facts),
+        key_facts=tuple([sound(fact) for fact in own.reading.key_facts]),
         slices=_slices(request, final, own),
-        tags=tuple(dict.fromkeys((*_tags(request), *((ROOT_MISSING,) if own.orphan else ())))),
+        tags=_tags(request, own),
         risk="normal",
         signals=trace.signals,
-        gaps=_spelled(g for g in (query.gap, context.gap, answer.gap, doubt) if g is not None),
+        gaps=_spelled([g for g in (query.gap, context.gap, answer.gap, doubt) if g is not None]),
         origins=(*query.origins, *answer.origins, *context.origins),
     )
 
 
 def _other(trace: Trace, order: Sequence[Seen], gaps: tuple[Gap, ...]) -> Record:
     """The record of a trace in which nothing was asked."""
-    ref = _ref(trace, order[0].span.id if order else None)
+    ref = _ref(trace.ref, order[0].span.id if order else None)
     ident = sound(trace.ref.trace_id)
     gaps = _spelled(gaps)
     return Record(id=ident, ref=ref, targets={"root": ref}, kind="other", signals=trace.signals, gaps=gaps)
@@ -136,12 +140,12 @@ def _other(trace: Trace, order: Sequence[Seen], gaps: tuple[Gap, ...]) -> Record
 
 def _spelled(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
     """Gaps whose remedies, which name what spans name, are sound texts."""
-    return tuple(g.model_copy(update={"remedy": sound(g.remedy)}) for g in gaps)
+    return tuple([g.model_copy(update={"remedy": sound(g.remedy)}) for g in gaps])
 
 
 def _placed(trace: Trace, span: Span, given: Record) -> Record:
     """A record that came ready made, at its place on the platform."""
-    ref = _ref(trace, span.id)
+    ref = _ref(trace.ref, span.id)
     placed: dict[str, object] = {"ref": ref, "targets": {"root": ref, "answer": ref}, "signals": trace.signals}
     mend = mended(trace).get(span.id)
     if mend is not None:
@@ -152,55 +156,62 @@ def _placed(trace: Trace, span: Span, given: Record) -> Record:
     return given.model_copy(update=placed)
 
 
-def _ref(trace: Trace, span_id: str | None, keys: Mapping[str, str] | None = None) -> Ref:
+def _ref(within: Ref, span_id: str | None, keys: Mapping[str, str] | None = None) -> Ref:
+    """A span of the trace that is referred to, or that trace."""
     ident = sound(span_id) if span_id is not None else None
-    return Ref(trace.ref.platform, trace.ref.project, sound(trace.ref.trace_id), ident, keys or {})
+    return Ref(within.platform, within.project, sound(within.trace_id), ident, keys or {})
 
 
 def _keys(request: Request) -> dict[str, str]:
     """The session and the user, as far as any span of the request tells, or one it stands below."""
-    told = [*request.seen, *(request.top.above() if request.top is not None else ())]
-    session = next((s.reading.session for s in told if s.reading.session), None)
-    user = next((s.reading.user for s in told if s.reading.user), None)
+    session = user = None
+    for seen in (*request.seen, *(request.top.above() if request.top is not None else ())):
+        session, user = session or seen.reading.session, user or seen.reading.user
     return {k: sound(v) for k, v in (("session_id", session), ("user_id", user)) if v}
 
 
-def _tags(request: Request) -> Iterator[str]:
-    """The user's own."""
-    return (sound(tag) for seen in request.seen for tag in seen.reading.tags)
+def _tags(request: Request, own: Seen) -> tuple[str, ...]:
+    """The user's own, and what is to be known of the record."""
+    told = [sound(tag) for seen in request.seen if seen.reading.tags for tag in seen.reading.tags]
+    return tuple(dict.fromkeys([*told, ROOT_MISSING] if own.orphan else told))
 
 
-def _targets(trace: Trace, request: Request, final: Seen | None, own: Seen, *, alone: bool) -> dict[Target, Ref]:
+def _targets(ref: Ref, request: Request, final: Seen | None, own: Seen, *, alone: bool) -> dict[Target, Ref]:
     """Where feedback can be attached: the whole request, the generation, the first retriever."""
     root = own
     if request.top is None and alone:
         root = next(reversed([own, *own.above()]))
-    targets: dict[Target, Ref] = {"root": _ref(trace, root.span.id)}
+    targets: dict[Target, Ref] = {"root": _ref(ref, root.span.id)}
     answering = final or own
     reply = answering.reading.response_id
-    targets["answer"] = _ref(trace, answering.span.id, {"response_id": sound(reply)} if reply else None)
-    retrieval = next(iter([*request.of("retrieval"), *request.of("rerank"), *request.of("tool")]), None)
+    targets["answer"] = _ref(ref, answering.span.id, {"response_id": sound(reply)} if reply else None)
+    retrievers = request.of("retrieval")
+    retrieval = next(iter(retrievers or request.of("rerank") or request.of("tool")), None)
     if retrieval is not None:
-        for inner in request.of("retrieval"):
+        for inner in retrievers:
             # A function around a retriever may be traced as one too: what it holds is the retriever.
             retrieval = inner if retrieval in inner.above() else retrieval
-        targets["retrieval"] = _ref(trace, retrieval.span.id)
+        targets["retrieval"] = _ref(ref, retrieval.span.id)
     return targets
 
 
 def _slices(request: Request, final: Seen | None, own: Seen) -> dict[str, str]:
     """What scores can be compared by: what made the answer, and where it ran."""
-    resource = {**(final.span.resource if final is not None else {}), **own.span.resource}
+    resource = own.span.resource
+    if final is not None and final.span.resource is not resource:
+        resource = {**final.span.resource, **resource}
     embedding = next((s.reading.model for s in request.of("embedding") if s.reading.model), None)
-    known = {
+    known: dict[str, object] = {
         "generator_model": (final or own).reading.model,
         "embedding_model": embedding,
         "retriever": next((s.span.name for s in request.of("retrieval") if s.span.name), None),
         "environment": resource.get("deployment.environment.name") or resource.get("deployment.environment"),
         "service": resource.get("service.name"),
     }
-    told = {name: value for seen in reversed(request.seen) for name, value in seen.reading.slices.items()}
-    return {name: sound(str(value)) for name, value in {**known, **told}.items() if value}
+    for seen in reversed(request.seen):
+        if seen.reading.slices:
+            known.update(seen.reading.slices)
+    return {name: sound(str(value)) for name, value in known.items() if value}
 
 
 # --- citations --------------------------------------------------------------------------------------------------------

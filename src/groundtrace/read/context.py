@@ -7,9 +7,10 @@ feedback can be attached to, matched by text; it is the context itself where no 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 
 from groundtrace.model import Document, Gap, Message, Origin, Passage, Ref, Said, Struct
 from groundtrace.read.gaps import gap, lost, part
+from groundtrace.read.ids import content_id, unique_id
 from groundtrace.read.known import MANY, SAME, Known, counted, facts_of, known_of, words_of
 from groundtrace.read.masks import holds_mask
 from groundtrace.read.plain import facts as plain_facts
@@ -31,6 +33,9 @@ _CONTEXTS = (
     *("context", "contexts", "context_str", "documents", "docs", "passages", "sources", "chunks", "text_chunks"),
     *("retrieved_documents", "retrieved_context", "search_results", "evidence", "knowledge"),
 )
+_FIRST = {name: at for at, name in enumerate(_CONTEXTS)}
+"""Which of a prompt's parts that may hold the passages is looked at first."""
+
 _FEW = 20  # messages of one turn of the user's that passages are looked for in
 _NO_TEXT = (
     "the text of {id} is not in the trace, those of other passages are: record it, or let the function named by "
@@ -40,6 +45,9 @@ _FED_ELSEWHERE = (
     "what was retrieved stands in the prompt of another call, and not in that of the call that answered: instrument "
     "the retrieval, or the tool, that this one was given"
 )
+
+
+_NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Context(Struct, frozen=True):
@@ -67,20 +75,24 @@ class _Shown(Struct, frozen=True):
 
 
 class _Found(Struct, frozen=True):
-    """A passage on its way: its text, where it was read, its number there, and what else is known of it."""
+    """A passage on its way: its text, where it was read, its number there, and what else is known of it.
+
+    `key` is its text's matching form, where that was asked for already.
+    """
 
     said: Said
     seen: Seen
     number: int | None = None
     id: str | None = None
     known: Known | None = None
-    facts: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    facts: Mapping[str, Any] = _NO_FACTS
+    key: str | None = None
 
 
 def find_context(request: Request, final: Seen | None, named: Seen | None, ref: Ref) -> Context:
     """The context of a request's answer; `named` is the span that names the prompt's parts, `ref` the trace."""
     request = until_answered(request, final)
-    known, texts, void = known_of(request), list(shown(final, named)), of_no_account(request, final)
+    known, texts, void = known_of(request), [*shown(final, named)], of_no_account(request, final)
     answers = [s for s in tool_results(request, final) if s.said not in void]
     tools = [s for s in answers if not is_empty(s.said)]
     spans: dict[str, tuple[Span, ...]] = {}
@@ -114,16 +126,23 @@ def _masked(request: Request, known: Iterable[Known], shown: Iterable[_Shown], v
 
     It is not pieced together from where it leaked: what a tool's span masks may stand in the prompt.
     """
-    told = [k.document.text for k in known]
-    ran = [s.reading.tool.result for s in request.of("tool") if s.reading.tool is not None]
-    every = (*told, *(said for said in ran if said not in void), *(s.said for s in shown))
-    return next((said for said in every if said is not None and said.state == "masked"), None)
+    every = [k.document.text for k in known]
+    if request.of("tool"):
+        ran = (s.reading.tool.result for s in request.of("tool") if s.reading.tool is not None)
+        every += [said for said in ran if said not in void]
+    every += [s.said for s in shown]
+    for said in every:
+        if said is not None and said.state == "masked":
+            return said
+    return None
 
 
 def _flaw(lists: Iterable[Sequence[_Found]], found: Iterable[_Found]) -> Gap | None:
     """The gap of passages of which one is masked in part, or cut."""
-    if any(holds_mask(f.said.value) for listed in lists for f in listed):
-        return lost("context", "masked")
+    for listed in lists:
+        for one in listed:
+            if holds_mask(one.said.value):
+                return lost("context", "masked")
     cut = next((f.said for f in found if f.said.state != "present"), None)
     return lost("context", cut.state, cut.remedy) if cut is not None else None
 
@@ -150,8 +169,10 @@ def _recorded(
     return [_Found(k.document.text, k.seen, known=k) for k in written if k.document.text and id(k) not in aside]
 
 
-def _cited(blocks: Iterable[tuple[int, Document]], passages: Iterable[Passage]) -> dict[int, str]:
+def _cited(blocks: Sequence[tuple[int, Document]], passages: Iterable[Passage]) -> dict[int, str]:
     """The passage each block became, by the block's position."""
+    if not blocks:
+        return {}
     by_text = {(key, nth): p.id for p, key, nth in counted(passages, lambda p: p.text)}
     handed = counted(blocks, lambda block: block[1].text.value if block[1].text else "")
     return {at: ident for (at, _), key, nth in handed if (ident := by_text.get((key, nth)) or by_text.get((key, 0)))}
@@ -187,10 +208,10 @@ def shown(final: Seen | None, named: Seen | None) -> Iterator[_Shown]:
     messages = final.reading.messages if final is not None else ()
     spoken = [m for m in messages if m.text is not None]
     if named is not None:
-        for name in _CONTEXTS:
-            said = named.reading.variables.get(name)
-            if said is not None and _belongs(said, spoken):
-                yield _Shown(said, named, holds_nothing_else=True)
+        variables = named.reading.variables
+        for name in sorted(_FIRST.keys() & variables.keys(), key=_FIRST.__getitem__):
+            if _belongs(variables[name], spoken):
+                yield _Shown(variables[name], named, holds_nothing_else=True)
     if final is None:
         return
     for message in (*_asked(messages), *(m for m in reversed(spoken) if m.role == "system")):
@@ -222,7 +243,7 @@ def _belongs(said: Said, spoken: Sequence[Message]) -> bool:
 def tool_results(request: Request, final: Seen | None) -> Iterator[_Shown]:
     """What tools answered in this turn; from the tools' own spans where the prompt does not tell."""
     found = []
-    if final is not None:
+    if final is not None and any(message.tools for message in final.reading.messages):
         messages = final.reading.messages
         answers = (tool for message in messages[max(asked_at(messages), 0) :] for tool in message.tools)
         found = [_Shown(t.result, final, holds_nothing_else=True, documents=t.documents) for t in answers if t.result]
@@ -241,6 +262,8 @@ def _blocks(final: Seen | None) -> list[tuple[int, Document]]:
         return []
     messages = final.reading.messages
     handed = [(m, d) for m in messages for d in m.documents]
+    if not handed:
+        return []
     began = asked_at(messages)
     own = messages[began] if began >= 0 and messages[began].documents else None
     cited = {m.document for m in final.reading.citations}
@@ -265,12 +288,12 @@ def _in_texts(texts: Iterable[_Shown], known: Sequence[Known], spans: dict[str, 
     """
     best: tuple[list[_Found], tuple[Span, ...], str] = ([], (), "")
     most = (0, False)
-    every = sum(k.document.text is not None and k.document.text.legible for k in known)
+    every = len([k for k in known if k.document.text is not None and k.document.text.legible])
     for shown in texts:
         found, where = _in_text(shown, known)
         # A few words found anywhere (a name, a number) need not be the passage.
-        known_here = {id(f.known): f for f in found if f.known is not None}
-        held = sum(f.number is not None or len(f.said.value) >= SAME for f in known_here.values())
+        told = [f for f in found if f.number is not None or len(f.said.value) >= SAME]
+        held = len({id(f.known) for f in told if f.known is not None})
         counts = bool(found) and found[0].number is not None and (held > 0 or not _is_plain(shown.said.value, where))
         if found and (not best[0] or (held, counts) > most):
             best, most = (found, where, shown.said.value), (held, counts)
@@ -307,11 +330,14 @@ def _in_text(shown: _Shown, known: Sequence[Known]) -> tuple[list[_Found], tuple
     """The passages a text numbers; else the known ones it holds, in its order."""
     prompt = shown.said.value
     written = [k for k in known if k.document.text is not None and k.document.text.legible]
-    where = places([k.document.text.value if k.document.text else "" for k in written], prompt)
+    where = places([words_of(k.document) for k in written], prompt)
     spans = [span for span in where if span is not None]
     entries = numbered(prompt, spans, loose=shown.holds_nothing_else)
     if entries:
-        return [_entry(e, shown, known) for e in entries], tuple((e.start, e.end) for e in entries)
+        ending = {span[1]: k for span, k in zip(where, written, strict=True) if span is not None}
+        told_apart = len({k.key for k in known}) == len(known)
+        found = [_entry(e, shown, known, ending.get(e.end) if told_apart else None) for e in entries]
+        return found, tuple([(e.start, e.end) for e in entries])
     inside: dict[Span, Known] = {}
     for span, k in zip(where, written, strict=True):
         if span is not None:
@@ -320,23 +346,28 @@ def _in_text(shown: _Shown, known: Sequence[Known]) -> tuple[list[_Found], tuple
     return found, tuple(sorted(spans))
 
 
-def _entry(entry: Entry, shown: _Shown, known: Sequence[Known]) -> _Found:
-    found = _Found(part(shown.said, entry.text), shown.seen, entry.number, entry.id)
-    return _enriched(found, known)
+def _entry(entry: Entry, shown: _Shown, known: Sequence[Known], there: Known | None) -> _Found:
+    """A passage the prompt numbers; `there` is the known one that ends there, where no other has its text."""
+    said = part(shown.said, entry.text)
+    if there is not None and there.key and words_of(there.document) == entry.text:
+        return _Found(said, shown.seen, entry.number, entry.id, there, _NO_FACTS, there.key)
+    return _enriched(_Found(said, shown.seen, entry.number, entry.id), known)
 
 
 def _enriched(found: _Found, known: Sequence[Known]) -> _Found:
     """A passage with what the trace records of it: the same text, the same id, or a text within its own."""
-    key = folded(found.said.value)
-    equal = [k for k in known if k.key and k.key == key]
-    same = next((k for k in equal if found.id and k.document.id == found.id), next(iter(equal), None))
-    same = same or next((k for k in known if found.id and k.document.id == found.id and k.key in key), None)
+    key = folded(found.said.value) if found.key is None else found.key
+    equal = [k for k in known if k.key == key] if key else []
+    same = equal[0] if equal else None
+    if found.id:
+        same = next((k for k in equal if k.document.id == found.id), same)
+        same = same or next((k for k in known if k.document.id == found.id and k.key in key), None)
     if same is None:
         near = (k for k in islice(known, MANY) if len(k.key) >= SAME or 2 * len(k.key) > len(key) > 0)
         same = max((k for k in near if k.key in key), key=lambda k: len(k.key), default=None)
         if same is not None and same.document.text is not None:
-            found = replace(found, said=part(found.said, same.document.text.value))
-    return replace(found, known=same)
+            found, key = replace(found, said=part(found.said, same.document.text.value)), same.key
+    return _Found(found.said, found.seen, found.number, found.id, same, found.facts, key)
 
 
 def _unnumbered(texts: Iterable[_Shown]) -> Iterator[_Found]:
@@ -351,20 +382,33 @@ def _unnumbered(texts: Iterable[_Shown]) -> Iterator[_Found]:
 # --- passages --------------------------------------------------------------------------------------------------------
 
 
-def _apart(lists: Iterable[Sequence[_Found]], known: Iterable[Known]) -> list[_Found]:
+def _apart(lists: Sequence[Sequence[_Found]], known: Sequence[Known]) -> list[_Found]:
     """Each passage once: a text shown in two lists is one, what one list repeats is as many as its markers count.
 
     Passages that repeat are those the trace records of that text, in its order.
     """
+    alone = {k.key: k for k in known}
+    if len(lists) == 1 and len(alone) == len(known):
+        keys = {found.key for found in lists[0] if found.key and alone.get(found.key, found) is found.known}
+        if len(keys) == len(lists[0]):
+            return [*lists[0]]
     twins: dict[str, list[Known]] = {}
     for one in known:
         twins.setdefault(one.key, []).append(one)
     apart: dict[tuple[str, int], _Found] = {}
     for listed in lists:
-        for found, key, nth in counted((f for f in listed if f.said.value.strip()), lambda f: f.said.value):
-            twin = next(iter(twins.get(key, ())[nth : nth + 1]), found.known)
+        before: dict[str, int] = {}
+        for found in listed:
+            if not found.said.value.strip():
+                continue
+            key = folded(found.said.value) if found.key is None else found.key
+            nth = before.get(key, 0)
+            before[key] = nth + 1
+            alike = twins.get(key, ())
+            twin = alike[nth] if nth < len(alike) else found.known
             named = found.known is not None and found.known.document.id == found.id != (twin and twin.document.id)
-            apart.setdefault((key, nth), replace(found, known=found.known if named else twin))
+            same = twin is found.known or named
+            apart.setdefault((key, nth), found if same else replace(found, known=twin))
     return list(apart.values())
 
 
@@ -372,14 +416,13 @@ def _passages(found: Sequence[_Found], ref: Ref) -> Context:
     """Passages with unique ids, ranked by their numbers where these tell them apart, else in order."""
     given = [f.number for f in found if f.number is not None]
     unique = len(set(given)) == len(given)
-    ahead = iter(range(max(given, default=0) + 1, max(given, default=0) + len(found) + 1))
-    ranks = (
-        [f.number if f.number is not None else next(ahead) for f in found] if unique else list(range(1, len(found) + 1))
-    )
+    ahead = count(max(given, default=0) + 1) if unique else count(1)
+    ranks = [f.number if f.number is not None and unique else next(ahead) for f in found]
     taken: set[str] = set()
+    retrievers: dict[int, Ref] = {}
     passages, origins = [], []
-    for at, (one, rank) in enumerate(sorted(zip(found, ranks, strict=True), key=lambda pair: pair[1])):
-        passages.append(_passage(one, rank, taken, ref))
+    for at, (one, rank) in enumerate(sorted(zip(found, ranks, strict=True), key=itemgetter(1))):
+        passages.append(_passage(one, rank, taken, _retriever(one, ref, retrievers)))
         origins.append(
             Origin.trusted(field=f"context[{at}]", span_id=sound(one.seen.span.id), attribute=sound(one.said.attribute))
         )
@@ -388,45 +431,30 @@ def _passages(found: Sequence[_Found], ref: Ref) -> Context:
     return Context(tuple(passages), tuple(origins), doubt=doubt, counted=bool(given) and unique)
 
 
-def _passage(found: _Found, rank: int, taken: set[str], ref: Ref) -> Passage:
-    document = found.known.document if found.known is not None else None
-    target = found.known.target if found.known is not None else None
-    facts = facts_of(document) if document is not None else dict(found.facts)
-    ident = (document.id if document is not None else None) or found.id
+def _retriever(found: _Found, ref: Ref, known: dict[int, Ref]) -> tuple[Ref, int] | None:
+    """Where feedback on a passage can be attached; the passages of one retriever share what names it."""
+    if found.known is None or found.known.target is None:
+        return None
+    seen, at = found.known.target
+    if seen.place not in known:
+        known[seen.place] = Ref(ref.platform, ref.project, ref.trace_id, sound(seen.span.id))
+    return known[seen.place], at
+
+
+def _passage(found: _Found, rank: int, taken: set[str], target: tuple[Ref, int] | None) -> Passage:
+    known = found.known
+    document = known.document if known is not None else Document(**found.facts)
+    ident, words = document.id or found.id, found.said.value
     return Passage.trusted(
-        id=unique_id(sound(ident) if ident else content_id("p", found.said.value), taken),
-        text=sound(found.said.value),
+        id=unique_id(sound(ident) if ident else content_id("p", words), taken),
+        text=sound(words),
         rank=rank,
-        retrieval_rank=found.known.retrieval_rank if found.known is not None else None,
-        score=facts.get("score"),
-        timestamp=sound(facts["timestamp"]) if facts.get("timestamp") else None,
-        metadata=plain_facts(facts.get("metadata") or {}),
-        target=(Ref(ref.platform, ref.project, ref.trace_id, sound(target[0].span.id)), target[1]) if target else None,
+        retrieval_rank=known.retrieval_rank if known is not None else None,
+        score=document.score,
+        timestamp=sound(document.timestamp) if document.timestamp else None,
+        metadata=plain_facts(document.metadata) if document.metadata else {},
+        target=target,
     )
-
-
-def content_id(kind: str, text: str) -> str:
-    """An id that is the same wherever the same text is.
-
-    >>> content_id("p", "The Moon.") == content_id("p", "the  moon.")
-    True
-    """
-    return f"{kind}-{hashlib.sha256(folded(text).encode('utf-8', 'replace')).hexdigest()[:12]}"
-
-
-def unique_id(ident: str, taken: set[str]) -> str:
-    """An id none of the others has: `#2`, `#3` ... is appended to one that is taken.
-
-    >>> unique_id("a", {"a"})
-    'a#2'
-    """
-    free = ident
-    count = 1
-    while free in taken:
-        count += 1
-        free = f"{ident}#{count}"
-    taken.add(free)
-    return free
 
 
 # --- what is not known -----------------------------------------------------------------------------------------------

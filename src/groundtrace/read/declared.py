@@ -45,8 +45,6 @@ def declared_context(request: Request, final: Seen | None, ref: Ref) -> Context 
 
 def _declaring(request: Request, final: Seen | None, field: _Field) -> Iterator[Seen]:
     """The spans whose mapping speaks for a field of the record, outermost first; each may come twice."""
-    if not any(seen.reading.declared for seen in request.seen):
-        return iter(())
     near = (*around(request, final), *((final,) if final is not None else ()))
     every = (*near, *request.of("request", "agent", "generation"))
     return (seen for seen in every if field in seen.reading.declared)

@@ -11,6 +11,9 @@ from groundtrace.ports import Convention
 _NAMES = 20_000
 """Names that are remembered; hostile traces may have a new one in every span."""
 
+_KINDS, _SHARED = 1_000, 300
+"""Kinds of spans that are remembered, and the attributes each of them has at most."""
+
 
 class Dispatch:
     """The conventions in the order they are heard, and for each name the ones it marks.
@@ -23,9 +26,22 @@ class Dispatch:
         self._everywhere = sum(1 << at for at, one in enumerate(self.conventions) if "" in one.marks)
         self._marked: dict[str, int] = {}
         self._chosen: dict[int, tuple[Convention, ...]] = {}
+        self._alike: dict[tuple[str, ...], tuple[Convention, ...]] = {}
 
     def of(self, span: Span) -> tuple[Convention, ...]:
         """The conventions to be asked about a span, in order."""
+        if span.logs or span.events or len(span.attributes) > _SHARED:
+            return self._asked(span)
+        # Spans of one kind have the same names, and nothing but these counts.
+        names = (span.scope, *span.attributes)
+        chosen = self._alike.get(names)
+        if chosen is None:
+            if len(self._alike) >= _KINDS:
+                self._alike.clear()
+            chosen = self._alike[names] = self._asked(span)
+        return chosen
+
+    def _asked(self, span: Span) -> tuple[Convention, ...]:
         marked = self._marked
         bits = self._everywhere | (marked[span.scope] if span.scope in marked else self._mark(span.scope))
         for name in span.attributes:

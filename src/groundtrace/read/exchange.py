@@ -102,9 +102,9 @@ def candidates(
         yield from ((said, named) for said in named_question if said is not None)
     spoken = _spoken_last(final) if final is not None else []
     prompts = {said.value for said in spoken if passages.get(said.value) or context_section(said.value)}
-    outright = [(s.reading.query, s) for s in around(request, final)]
-    searched = [(s.reading.query, s) for s in request.of("retrieval") + request.of("rerank") + request.of("tool")]
-    told = [(_question_in(said, passages), final) for said in spoken if final is not None]
+    outright = ((s.reading.query, s) for s in around(request, final))
+    searched = ((s.reading.query, s) for s in (*request.of("retrieval"), *request.of("rerank"), *request.of("tool")))
+    told = ((_question_in(said, passages), final) for said in spoken if final is not None)
     # A model that calls its tools itself words what they search for: there the user's own words are in the talk.
     order = (outright, told, searched) if final is not None and _called(final) else (outright, searched, told)
     for said, seen in itertools.chain.from_iterable(order):
@@ -150,12 +150,15 @@ def find_answer(request: Request, final: Seen | None) -> Found:
     if not told:
         handed = _handed_over(request, final) if outer is None and own is None else None
         return Found(gap=_unanswered(request, final)) if handed is None else handed
-    if len(told) > 1 and folded(told[0][0].value) == folded(told[1][0].value):
+    if len(told) > 1 and _alike(told[0][0].value, told[1][0].value):
         told = told[1:]
     names = ("answer", "answer.generated")
-    return Found(
-        sound(told[0][0].value), tuple(_origin(name, *place) for name, place in zip(names, told, strict=False))
-    )
+    origins = tuple([_origin(name, *place) for name, place in zip(names, told, strict=False)])
+    return Found(sound(told[0][0].value), origins)
+
+
+def _alike(one: str, other: str) -> bool:
+    return one == other or folded(one) == folded(other)
 
 
 def _hidden(request: Request, outer: _Place | None, own: _Place | None, final: Seen | None) -> Gap | None:
@@ -252,8 +255,10 @@ def _fault(failed: Seen) -> str:
 def history(final: Seen | None) -> tuple[Turn, ...]:
     """What user and assistant said before the last question."""
     messages = final.reading.messages if final is not None else ()
-    spoken = (m for m in messages[: max(asked_at(messages), 0)] if m.role in {"user", "assistant"})
-    return tuple(Turn(role=m.role, text=sound(m.text.value)) for m in spoken if m.text is not None and m.text.legible)
+    spoken = [m for m in messages[: max(asked_at(messages), 0)] if m.role in {"user", "assistant"}]
+    return tuple(
+        [Turn.trusted(role=m.role, text=sound(m.text.value)) for m in spoken if m.text is not None and m.text.legible]
+    )
 
 
 def placed(field: str, said: Said, seen: Seen) -> Found:

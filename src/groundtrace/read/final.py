@@ -8,7 +8,7 @@ that leaves several that say different things, and the request tells no output, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 from groundtrace.model import Said
@@ -37,11 +37,14 @@ def is_ambiguous(request: Request) -> bool:
     return len(request.of("generation")) > 1 and _chosen(request)[1]
 
 
-def around(request: Request, final: Seen | None) -> Iterator[Seen]:
+def around(request: Request, final: Seen | None) -> Sequence[Seen]:
     """The request's span and the requests or agents around the generation, outermost first."""
-    above = [s for s in final.above() if s.reading.role in {"request", "agent"}] if final is not None else []
-    outer = [s for s in reversed(above) if request.top is None or s.place > request.top.place]
-    yield from (*([request.top] if request.top is not None else ()), *outer)
+    top = request.top
+    inner = [top] if top is not None else []
+    if final is None or final is top or final.parent is top:
+        return inner
+    above = [s for s in final.above() if s.reading.role in {"request", "agent"}]
+    return [*inner, *(s for s in reversed(above) if top is None or s.place > top.place)]
 
 
 def outer_output(request: Request, final: Seen | None) -> tuple[Said, Seen] | None:
@@ -52,6 +55,8 @@ def outer_output(request: Request, final: Seen | None) -> tuple[Said, Seen] | No
 def _chosen(request: Request) -> tuple[Seen | None, bool]:
     """The generation that made the answer, and whether it could be another one."""
     calls = request.of("generation")
+    if len(calls) < 2:
+        return (calls[0] if calls else None), False
     calls = [s for s in calls if _holds_content(s)] or calls
     wrapping: set[int] = set()
     for seen in calls:

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, compress, repeat
+from operator import is_
+from types import MappingProxyType
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -51,6 +54,7 @@ _DAMAGE = re.compile("[\ufffd\ud800-\udfff]")
 _WHOLE_ENDS = ".!?…。！？)]}>\"'”’»*`"
 _SHORTEST_LIMIT = 32
 _USUAL_LIMITS = (*(2**n for n in range(7, 18)), *(10**n for n in range(3, 6)), 500, 2_000, 4_000, 5_000, 12_000, 50_000)
+_UNMENDED: Mapping[str, str] = MappingProxyType({})
 _FEW = 3  # what is left of a limit is room for an ellipsis that did not come
 
 
@@ -80,8 +84,10 @@ def length_limit(trace: Trace, readings: Iterable[Reading] = ()) -> int | None:
     texts, or it is one answer alone and a length that limits are usually set to.
     """
     held_texts = [span.attributes for span in trace.spans]
-    held_texts += [log.attributes for span in trace.spans for log in span.logs]
-    lengths = [len(value) for held in held_texts for value in held.values() if type(value) is str]
+    held_texts += [log.attributes for span in trace.spans if span.logs for log in span.logs]
+    # Asked of every value of every trace: all of it without a step of Python's own.
+    values = [*chain.from_iterable([held.values() for held in held_texts])]
+    lengths = [*map(len, compress(values, map(is_, map(type, values), repeat(str))))]
     longest = max(lengths, default=0)
     if longest < _SHORTEST_LIMIT or lengths.count(longest) < 2:
         return None
@@ -105,6 +111,8 @@ def _is_cut_answer(text: str, readings: Iterable[Reading]) -> bool:
 
 def mended(trace: Trace) -> Mapping[str, str]:
     """The spans whose texts the source had to mend, with the remedy: it notes `span <id>: ... U+FFFD`."""
+    if not trace.notes:
+        return _UNMENDED
     notes = (note.partition(":") for note in trace.notes if "U+FFFD" in note)
     return {where.rpartition(" ")[2]: _NO_UTF8 if "UTF-8" in what else _HALVES for where, _, what in notes}
 
@@ -125,7 +133,7 @@ def part(said: Said, text: str) -> Said:
     'present'
     """
     whole = said.state == "damaged" and not is_damaged(text)
-    return replace(said, value=text, state="present" if whole else said.state)
+    return Said(text, said.attribute, "present" if whole else said.state, said.remedy)
 
 
 def limited(reading: Reading, span: Span, limit: int | None, *, mend: str | None) -> Reading:

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from groundtrace.citations import cite
 from groundtrace.model import Citation, Gap, Kind, Mention, Passage, Record, Ref, Risk, Signal, Turn
-from groundtrace.read.context import content_id, unique_id
 from groundtrace.read.gaps import Field, gap, lost
 from groundtrace.read.given import TEXTS, check
+from groundtrace.read.ids import content_id, unique_id
 from groundtrace.read.masks import holds_mask, is_mask
 from groundtrace.read.plain import facts, plain, sound
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -39,9 +39,9 @@ class Known:
 
 def known_of(request: Request) -> list[Known]:
     """Every document recorded for the request, once: as reranked, as retrieved, as handed over, as a tool listed it."""
-    holding = [s for s in request.seen if s.reading.documents or (s.reading.tool and s.reading.tool.documents)]
-    if len(holding) == 1 and holding[0].reading.role == "retrieval" and not request.of("rerank", "tool"):
-        return _told_once(holding[0], _unlabelled(holding[0].reading.documents or ()))
+    once = _told_once(request)
+    if once is not None:
+        return once
     retrieved = _Told()
     for seen in request.of("retrieval"):
         for at, (document, key, nth) in enumerate(counted(seen.reading.documents or (), words_of)):
@@ -69,10 +69,21 @@ def known_of(request: Request) -> list[Known]:
     return told.all[:_MOST]
 
 
-def _told_once(seen: Seen, documents: Sequence[Document]) -> list[Known]:
-    """The documents of the one retriever that told any."""
+def _told_once(request: Request) -> list[Known] | None:
+    """The documents of the one retriever that told any; None where they must be held against others."""
+    holding = [s for s in request.seen if s.reading.documents or (s.reading.tool and s.reading.tool.documents)]
+    if len(holding) != 1 or holding[0].reading.role != "retrieval":
+        return None
+    seen, documents = holding[0], holding[0].reading.documents or ()
+    bare = _unlabelled(documents)
+    ids = [document.id for document in bare if document.id]
+    unique = len({*ids}) == len(ids)
+    if request.of("rerank", "tool") and (not unique or bare is not documents or _is_step(seen)):
+        return None
+    if unique:
+        return [Known(d, seen, folded(words_of(d)), at + 1, (seen, at)) for at, d in enumerate(bare[:_MOST])]
     told = _Told()
-    for at, (document, key, nth) in enumerate(counted(documents, words_of)):
+    for at, (document, key, nth) in enumerate(counted(bare, words_of)):
         same = told.same(document, key, nth)
         if same is not None:
             told.unite(same, document)
@@ -130,14 +141,16 @@ class _Told:
         return named if key != named.key and (key in named.key or named.key in key) else None
 
 
-def counted(items: Iterable[T], words: Callable[[T], str]) -> Iterator[tuple[T, str, int]]:
+def counted(items: Iterable[T], words: Callable[[T], str]) -> list[tuple[T, str, int]]:
     """Each item with its text's matching form and how many of that text came before it."""
     before: dict[str, int] = {}
+    found = []
     for item in items:
         key = folded(words(item))
         nth = before.get(key, 0)
-        yield item, key, nth
         before[key] = nth + 1
+        found.append((item, key, nth))
+    return found
 
 
 def words_of(document: Document) -> str:
@@ -156,6 +169,8 @@ def _within(document: Document, seen: Seen, found: Iterable[Known]) -> Known | N
 
 def _unlabelled(documents: Sequence[Document]) -> Sequence[Document]:
     """Documents without the numbers written before them, where all of them are numbered on."""
+    if not documents or documents[0].text is None or _LABELLED.match(documents[0].text.value) is None:
+        return documents
     labels = [_LABELLED.match(d.text.value) if d.text else None for d in documents]
     numbers = [int(m.group(1)) for m in labels if m is not None]
     if not numbers or len(numbers) < len(documents) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):

@@ -21,7 +21,7 @@ _MASK = re.compile(
     rf"|REDACTED|MASKED|\*{{3,}}|[xX]{{4,}}|[█▇■]{{2,}}|[•●]{{3,}}"
 )
 _BETWEEN = re.compile(r"[\s,;.]*")
-_STARTS = frozenset("_*[<RMxX█▇■•● \t\n\r\f\v,;.\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | {
+MASKS_START = frozenset("_*[<RMxX█▇■•● \t\n\r\f\v,;.\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | {
     chr(code) for code in range(0x2000, 0x200B)
 }
 """What a mask, or the white space before one, starts with: most texts start otherwise and are looked at no further."""
@@ -39,7 +39,7 @@ def is_mask(text: str) -> bool:
     >>> is_mask("__REDACTED__"), is_mask("[REDACTED_EMAIL]"), is_mask("The file was redacted.")
     (True, True, False)
     """
-    if text[:1] not in _STARTS or len(text) > _LONGEST:
+    if text[:1] not in MASKS_START or len(text) > _LONGEST:
         return False
     at, found = _past(text, 0), False
     while (mask := _MASK.match(text, at)) is not None:
@@ -59,7 +59,9 @@ def holds_mask(text: str) -> bool:
     >>> holds_mask("The fee is [REDACTED]."), holds_mask("One. *** Two."), holds_mask("It was [redacted].")
     (True, False, False)
     """
-    return is_mask(text) or (("REDACTED" in text or "MASKED" in text) and _INSIDE.search(text) is not None)
+    if text[:1] in MASKS_START and is_mask(text):
+        return True
+    return ("REDACTED" in text or "MASKED" in text) and _INSIDE.search(text) is not None
 
 
 def veiled(reading: Reading) -> Reading:
@@ -85,7 +87,9 @@ def veiled(reading: Reading) -> Reading:
 
 def _hides_something(reading: Reading) -> bool:
     """Whether a part of what is judged is masked: of the answer, or of the texts it may lean on."""
-    if _is_veiled(reading.output) or (reading.documents and _any_veiled(reading.documents)):
+    if reading.output is not None and _is_veiled(reading.output):
+        return True
+    if reading.documents and _any_veiled(reading.documents):
         return True
     if reading.tool is not None and reading.tool.documents and _any_veiled(reading.tool.documents):
         return True

@@ -28,6 +28,8 @@ def plain(value: object, depth: int = _DEEP) -> object:
     >>> plain({"a": float("nan"), 1: ("b",)})
     {'a': None, '1': ['b']}
     """
+    if type(value) is str:
+        return sound(value)
     if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if depth == 0 or isinstance(value, float):

@@ -43,6 +43,7 @@ _SOURCE = re.compile(
     r"(?P<id>[^()\[\]\n]{1,300}?)[ \t]*[)\]][ \t]*[:.–-]?\s*",
     re.IGNORECASE,
 )
+_BESIDE = re.compile(rf"{_BRACKETS.pattern}(?:{_SOURCE.pattern})?", re.MULTILINE | re.IGNORECASE)
 _HEADING = re.compile(rf"\b(?:{_WORDS}|information|knowledge|evidence|extracts?)\b", re.IGNORECASE)
 _ASKS = (
     r"(?:the[ \t]+)?(?:(?:user|my|current|new|original|latest|follow-?up|standalone)(?:'s)?[ \t]+)?"
@@ -71,6 +72,9 @@ _CONTEXT = re.compile(
 _FENCE = re.compile(r"^[ \t]*(?P<fence>-{3,}|={3,}|`{3})[ \t]*$", re.MULTILINE)
 _LEFT_OVER = re.compile(r"\A(?:\s*(?:</[\w-]{1,40}>|-{3,}|={3,}|```))+")
 _BLANK = re.compile(r"\n[ \t]*\n")
+_DIGIT = re.compile(r"\d")
+_OF_LABELS = frozenset("([:.–-")
+"""A passage that starts so goes on as its label does: where one ends and the other starts is looked at closely."""
 _MANY = 2_000
 
 
@@ -149,8 +153,7 @@ def numbered(prompt: str, known: Iterable[Span] = (), *, loose: bool = False) ->
     spans = sorted(known)
     beside = _beside(prompt, spans)
     if beside:
-        ends = [*(label.start for label in beside[1:]), spans[-1][1]]
-        return tuple(_entry(prompt, label, end, spans) for label, end in zip(beside, ends, strict=True))
+        return beside
     tagged = _tagged(prompt)
     if tagged:
         return tagged
@@ -170,29 +173,41 @@ def numbered(prompt: str, known: Iterable[Span] = (), *, loose: bool = False) ->
     return tuple(_entry(prompt, label, end, spans) for label, end in zip(chain, ends, strict=True))
 
 
-def _beside(prompt: str, spans: Sequence[Span]) -> list[_Label]:
-    """The labels right before known passages where they count just these: what all of the search below would find."""
+def _beside(prompt: str, spans: Sequence[Span]) -> tuple[Entry, ...]:
+    """The known passages where a label stands right before each, and they count just these.
+
+    It is what all of the search after this one would find.
+    """
     if len(spans) < 2 or "<" in prompt:
-        return []
-    found: list[_Label] = []
+        return ()
+    found: list[Entry] = []
     after = 0
     for start, end in spans:
         line = prompt.rfind("\n", after, start) + 1
-        match = _BRACKETS.match(prompt, line, start) if line > after or after == 0 else None
-        source = _SOURCE.match(prompt, match.end(), start) if match is not None else None
-        if match is None or (source or match).end() != start:
-            return []
-        found.append(_Label(int(match["n"]), line, match.end(), apart=True, sourced=source is not None))
+        label = _BESIDE.fullmatch(prompt, line, start) if line > after or after == 0 else None
+        if label is None or prompt[start] in _OF_LABELS:
+            return ()
+        number, ident = label.groups()
+        found.append(Entry(int(number), ident and ident.strip(), prompt[start:end].strip(), line, end))
         after = end
-    first, last = found[0], found[-1]
-    numbers = [label.number for label in found]
-    alike = all(label.sourced is first.sourced for label in found)
-    if not alike or first.number > 1 or numbers != list(range(first.number, last.number + 1)):
-        return []
-    more = f"[{last.number + 1}]" in prompt[after:] or f"[{first.number}]" in prompt[: first.start]
-    others = (pattern for style, pattern in _LABELS.items() if style != "brackets")
-    more = more or any(next(_at_lines(pattern, prompt, 0, first.start), None) for pattern in others)
-    return [] if more else found
+    first = found[0]
+    due = first.number
+    for entry in found:
+        if entry.number != due or (entry.id is None) is not (first.id is None):
+            return ()
+        due += 1
+    if first.number > 1:
+        return ()
+    more = prompt.find(f"[{due}]", after) >= 0 or prompt.find(f"[{first.number}]", 0, first.start) >= 0
+    return () if more or _numbers_otherwise(prompt, first.start) else tuple(found)
+
+
+def _numbers_otherwise(prompt: str, end: int) -> bool:
+    """Whether labels of a kind other than brackets stand before a place."""
+    if _DIGIT.search(prompt, 0, end) is None:
+        return False
+    others = (pattern for pattern in _LABELS.values() if pattern is not _BRACKETS)
+    return any(next(_at_lines(pattern, prompt, 0, end), None) for pattern in others)
 
 
 def _within(prompt: str, section: Span, spans: Sequence[Span]) -> tuple[Entry, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from groundtrace.model import Reading, Span, Struct, Trace
 from groundtrace.read.turns import sessions
@@ -50,23 +50,39 @@ class Request:
     """One request: its own span where there is one, and all that was seen for it, in order."""
 
     top: Seen | None
-    seen: list[Seen] = field(default_factory=list)
-    _sorted: tuple[int, dict[str, list[Seen]]] = field(default_factory=lambda: (-1, {}), repr=False, compare=False)
+    seen: list[Seen]
+    _by_role: dict[str, list[Seen]] | None = field(default=None, repr=False, compare=False)
 
-    def of(self, *roles: str) -> list[Seen]:
+    def of(self, role: str, *others: str) -> list[Seen]:
         """What was seen in these roles, in order."""
-        if self._sorted[0] != len(self.seen):
-            by_role: dict[str, list[Seen]] = {}
-            for seen in self.seen:
-                by_role.setdefault(seen.reading.role, []).append(seen)
-            self._sorted = len(self.seen), by_role
-        known = self._sorted[1]
-        if len(roles) == 1:
-            return known.get(roles[0], _NONE)
-        held = [role for role in roles if role in known]
+        known = self._by_role or self._sorted()
+        if not others:
+            return known.get(role, _NONE)
+        held = known.keys() & {role, *others}
         if len(held) < 2:
-            return known[held[0]] if held else _NONE
+            return known[held.pop()] if held else _NONE
         return [s for s in self.seen if s.reading.role in held]
+
+    def take(self, more: Iterable[Seen]) -> None:
+        """Have what was seen elsewhere beside its own, in order."""
+        self.seen = sorted((*more, *self.seen), key=lambda s: s.place)
+        self._by_role = None
+
+    def _sorted(self) -> dict[str, list[Seen]]:
+        by_role: dict[str, list[Seen]] = {}
+        for seen in self.seen:
+            role = seen.reading.role
+            if role in by_role:
+                by_role[role].append(seen)
+            else:
+                by_role[role] = [seen]
+        self._by_role = by_role
+        return by_role
+
+    @property
+    def declares(self) -> bool:
+        """Whether a user's own mapping speaks for anything in it."""
+        return any(seen.reading.declared for seen in self.seen)
 
     @property
     def tree(self) -> str:
@@ -83,39 +99,38 @@ def walk(trace: Trace, readings: Mapping[int, Reading]) -> tuple[Seen, ...]:
     first: dict[str, int] = {}
     for at, span in enumerate(spans):
         first.setdefault(span.id, at)
+    starts = [_NEVER if span.start is None else span.start for span in spans]
+    in_time = sorted(range(len(spans)), key=starts.__getitem__)
+    parents = [first.get(span.parent_id, at) if span.parent_id else at for at, span in enumerate(spans)]
     below: dict[int, list[int]] = {}
-    tops: list[int] = []
-    in_time = sorted(range(len(spans)), key=lambda at: _start(spans[at]))
     for at in reversed(in_time):  # those that began last lie at the bottom of the pile
-        above = first.get(spans[at].parent_id or "", -1) if spans[at].parent_id else -1
-        (below.setdefault(above, []) if above not in (-1, at) else tops).append(at)
-    order: list[Seen] = []
-    done: set[int] = set()
+        below.setdefault(parents[at], []).append(at)
+    tops = [at for at in in_time if parents[at] == at]
+    order: dict[int, Seen] = {}
+    asides: set[int] = set()
     # What is left when all trees are walked hangs in circles of parents: each is entered where it started.
-    for top in (*reversed(tops), *in_time):
-        waiting: list[tuple[int, Seen | None, bool]] = [(top, None, False)] if top not in done else []
-        tree = _tree_of(spans[top], first) if waiting else ""
+    for top in (*tops, *in_time):
+        if top in order:
+            continue
+        tree = _tree_of(spans[top], first)
+        waiting = [top]
         while waiting:
-            at, parent, aside = waiting.pop()
-            if at in done:
+            at = waiting.pop()
+            if at in order:
                 continue
-            done.add(at)
-            reading = _NOTHING if aside else readings.get(at, _NOTHING)
-            seen = Seen(spans[at], reading, parent, tree, len(order))
-            order.append(seen)
+            above = parents[at]
+            reading = _NOTHING if above in asides else readings.get(at, _NOTHING)
+            if reading.aside or above in asides:
+                asides.add(at)
+            order[at] = Seen(spans[at], reading, order.get(above), tree, len(order))
             if at in below:
-                aside = aside or reading.aside
-                waiting += [(inside, seen, aside) for inside in below[at]]
-    return tuple(order)
+                waiting += below[at]
+    return tuple(order.values())
 
 
 def _tree_of(top: Span, held: Container[str]) -> str:
     """What a topmost span hangs from: orphans of one lost parent are one tree."""
     return f"{_LOST}{top.parent_id}" if top.parent_id and top.parent_id not in held else f"top {top.id}"
-
-
-def _start(span: Span) -> int:
-    return span.start if span.start is not None else _NEVER
 
 
 def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> list[Request]:
@@ -130,7 +145,7 @@ def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> lis
     A span that a user's own mapping tells the whole of is a request by itself, wherever it stands. What stands around
     it is none then, and other generations of its tree are steps.
     """
-    whole = _whole(order)
+    whole = _whole(order) if any(seen.reading.declared for seen in order) else {}
     stepped = {top.tree for top in whole.values()}
     owners = _owners(order, whole)
     asked: dict[int, Request] = {}
@@ -138,16 +153,21 @@ def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> lis
     for seen in order:
         owner = owners.get(seen.place)
         if owner is not None:
-            asked.setdefault(owner.place, Request(owner)).seen.append(seen)
+            if owner.place in asked:
+                asked[owner.place].seen.append(seen)
+            else:
+                asked[owner.place] = Request(owner, [seen])
         elif seen.reading.role == "generation" and seen.tree not in stepped:
             loose.setdefault(seen.tree, []).append(seen)
     found = list(asked.values())
     for calls in loose.values():
         found.extend(Request(None, group) for group in _groups(calls, stands_alone))
+    if len(found) == 1 and len(found[0].seen) == len(order):
+        return found
     found.sort(key=lambda r: r.seen[0].place)
     held = {s.place for request in found for s in request.seen}
     found = without_twins(found) if len(found) > 1 else found
-    spare = [s for s in order if s.place not in held]
+    spare = (s for s in order if s.place not in held)
     _share(found, [s for s in spare if s.reading.role != "generation" or s.tree not in stepped])
     return found
 
@@ -164,23 +184,31 @@ def _whole(order: Sequence[Seen]) -> dict[int, Seen]:
 
 def _owners(order: Sequence[Seen], whole: Mapping[int, Seen]) -> dict[int, Seen]:
     """For each span inside a request, the span of that request."""
-    around = {above.place for top in {*whole.values()} for above in top.above()}
+    around = {above.place for top in {*whole.values()} for above in top.above()} if whole else set()
     silent, turns = sessions(order)
     outermost: dict[int, Seen] = {}
+    generating: set[str] = set()
+    holding: set[int] = set()
     for seen in order:
+        role = seen.reading.role
         above = outermost.get(seen.parent.place) if seen.parent is not None else None
+        if above is None and (seen.place in turns or (role in {"request", "agent"} and seen.place not in silent)):
+            above = seen
         if above is not None:
             outermost[seen.place] = above
-        elif seen.place in turns or (seen.reading.role in {"request", "agent"} and seen.place not in silent):
-            outermost[seen.place] = seen
-    generating = {s.tree for s in order if s.reading.role == "generation"}
-    holding = {outermost[s.place].place for s in order if s.reading.role == "generation" and s.place in outermost}
-    found = {
-        place: top
-        for place, top in outermost.items()
-        if top.place not in around and (top.place in holding or (top.tree not in generating and _speaks(top.reading)))
+        if role == "generation":
+            generating.add(seen.tree)
+            if above is not None:
+                holding.add(above.place)
+    tops = {top.place: top for top in outermost.values()}
+    left_out = {
+        place
+        for place, top in tops.items()
+        if place in around or not (place in holding or (top.tree not in generating and _speaks(top.reading)))
     }
-    return {**found, **whole}
+    if left_out:
+        outermost = {place: top for place, top in outermost.items() if top.place not in left_out}
+    return {**outermost, **whole} if whole else outermost
 
 
 def _speaks(reading: Reading) -> bool:
@@ -204,12 +232,12 @@ def _groups(calls: list[Seen], stands_alone: Callable[[Seen], bool]) -> list[lis
     return [group for group in groups if group]
 
 
-def _share(found: list[Request], rest: Iterable[Seen]) -> None:
+def _share(found: Sequence[Request], rest: Sequence[Seen]) -> None:
     """Give what lies outside of every request to the next one of its tree, else of the trace.
 
     An orphan's search goes to none that searched by itself: it is a piece of a request that was lost.
     """
-    if not found:
+    if not found or not rest:
         return
     searched = {id(r) for r in found if r.of("retrieval", "rerank")}
     ends = [(request, request.seen[-1].place, {s.tree for s in request.seen}) for request in found]
@@ -222,7 +250,11 @@ def _share(found: list[Request], rest: Iterable[Seen]) -> None:
         if not (lost and next_one in searched):
             given.setdefault(next_one, []).append(seen)
     for request in found:
-        request.seen = sorted((*given.get(id(request), ()), *request.seen), key=lambda s: s.place)
+        request.take(given.get(id(request), ()))
+
+
+def _says_little(reading: Reading) -> bool:
+    return reading.role == "other"
 
 
 def merged(readings: Sequence[Reading]) -> Reading:
@@ -233,15 +265,15 @@ def merged(readings: Sequence[Reading]) -> Reading:
     >>> merged([Reading("other", session="s"), Reading("tool", user="u")]).role
     'tool'
     """
-    best, *rest = sorted(readings, key=lambda r: r.role == "other")
+    best, *rest = sorted(readings, key=_says_little)
     kept = {"role", "content", "remedy"} | {_HELD[name] for name in best.declared}
     if best.declared:
         kept |= {"record", "declared", "kind", "key_facts"}
     missing = {
         name: value
         for other in reversed(rest)
-        for name in Reading.__struct_fields__
-        if name not in kept and not getattr(best, name) and (value := getattr(other, name))
+        for name, value in zip(Reading.__struct_fields__, astuple(other), strict=True)
+        if value and name not in kept and not getattr(best, name)
     }
     full = replace(best, **missing) if missing else best
     if full.content == "off" and (full.messages or full.output is not None):

@@ -38,7 +38,7 @@ def asked_at(messages: Sequence[Message]) -> int:
     """
     began, waiting = -1, False
     for at, message in enumerate(messages):
-        results = [tool for tool in message.tools if tool.result is not None]
+        results = [tool for tool in message.tools if tool.result is not None] if message.tools else []
         # Most prompts have one message of the user's: nothing is looked for in the first.
         if (
             message.role == "user"
@@ -108,8 +108,10 @@ class _Below:
 
 def _is_silent(seen: Seen) -> bool:
     reading = seen.reading
+    if reading.role not in {"request", "agent"}:
+        return False
     says = reading.query or reading.output or reading.record or reading.declared
-    return reading.role in {"request", "agent"} and not says and reading.content in {"present", "off"}
+    return not says and reading.content in {"present", "off"}
 
 
 def _are_turns(asked: Sequence[Seen]) -> bool:

@@ -38,7 +38,7 @@ def without_twins(found: Sequence[Request]) -> list[Request]:
                 continue
             left_out.add(id(request))
             if not twin.of(*_SEARCHES):
-                twin.seen = sorted((*twin.seen, *request.of(*_SEARCHES)), key=lambda s: s.place)
+                twin.take(request.of(*_SEARCHES))
     return [request for request in found if id(request) not in left_out]
 
 

@@ -76,9 +76,11 @@ def _answered(request: Request, final: Seen, output: Said) -> bool:
 def of_no_account(request: Request, final: Seen | None) -> Collection[Said]:
     """Results of tools that nothing can be read from: of calls that failed, or that handed over to another agent."""
     ran = [(s, s.reading.tool) for s in request.of("tool") if s.reading.tool is not None]
+    messages = final.reading.messages if final is not None else ()
+    if not ran and not any(message.tools for message in messages):
+        return ()
     failed = [(s, tool) for s, tool in ran if s.span.status == "error"]
     found = {t.result for s, t in ran if t.result is not None and (s.span.status == "error" or _hands_over(t.name))}
-    messages = final.reading.messages if final is not None else ()
     names = {t.id: t.name for m in messages for t in m.tools if t.result is None and t.id and t.name}
     ids = {t.id for _, t in failed if t.id}
     texts = {folded(t.result.value) for _, t in failed if t.result is not None}

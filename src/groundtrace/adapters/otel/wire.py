@@ -107,7 +107,7 @@ class Decoder:
                 spans.append(span)
                 if span.end and span.start and span.end < span.start:
                     notes.append(_backwards(span))
-                if not message.span_id or not identity(message.span_id, 8):
+                if span.id != message.span_id and not identity(message.span_id, 8):
                     notes.append(_unnamed(span))
 
     def _span(self, message: messages.Span, trace_id: str, resource: Mapping[str, Any], scope: str) -> Span:
@@ -183,12 +183,8 @@ class Decoder:
             for pair in pairs:
                 value = pair.value
                 key = pair.key or ""
-                key = named(key, key)
-                if value is None:
-                    found[key] = None
-                else:
-                    text = value.string_value
-                    found[key] = plain(value) if text is None else text
+                text = value.string_value if value is not None else None
+                found[named(key, key)] = plain(value) if text is None and value is not None else text
         return found
 
     def _name(self, name: str) -> str:
