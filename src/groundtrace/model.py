@@ -74,12 +74,11 @@ class Value(BaseModel):
         if deep:
             return super().model_copy(update=update, deep=True)
         changed = update or {}
-        copied = type(self).__new__(type(self))
-        put = object.__setattr__
-        put(copied, "__dict__", {**self.__dict__, **changed})
-        put(copied, "__pydantic_fields_set__", {*self.__pydantic_fields_set__, *changed})
-        put(copied, "__pydantic_extra__", None)
-        put(copied, "__pydantic_private__", None)
+        copied = object.__new__(type(self))
+        _put_fields(copied, {**self.__dict__, **changed})
+        _put_names(copied, {*self.__pydantic_fields_set__, *changed})
+        _put_extra(copied, None)
+        _put_private(copied, None)
         return copied
 
 
