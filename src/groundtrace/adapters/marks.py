@@ -11,7 +11,7 @@ _LEAST = 1024
 
 
 class Marks:
-    """A whole number (below 2**64) for each of many things, at some 30 bytes each: a dict takes five times that.
+    """A whole number (below 2**64) for each of many things, or none, at 12 to 48 bytes each: a dict takes 170.
 
     Things are told apart by their hash alone: of a million, two share one in one of thirty million runs.
 
@@ -25,7 +25,9 @@ class Marks:
 
     def __init__(self) -> None:
         self._count = 0
-        self._keys, self._numbers = _empty(_LEAST), _empty(_LEAST)
+        self._keys = _empty(_LEAST)
+        self._numbers: array[int] | None = None
+        """Made for the first number that is not 0."""
 
     def __contains__(self, thing: Hashable) -> bool:
         return self._keys[self._place(_key(thing))] != 0
@@ -35,14 +37,16 @@ class Marks:
         at = self._place(key)
         if not self._keys[at]:
             self._count += 1
-        self._keys[at], self._numbers[at] = key, number
+        self._put(at, key, number)
         if 3 * self._count > 2 * len(self._keys):
             self._grow()
 
     def get(self, thing: Hashable) -> int | None:
         """The number of a thing, or None where it was not seen."""
         at = self._place(_key(thing))
-        return self._numbers[at] if self._keys[at] else None
+        if not self._keys[at]:
+            return None
+        return self._numbers[at] if self._numbers is not None else 0
 
     def add(self, thing: Hashable) -> bool:
         """Note a thing; whether it was not seen before."""
@@ -59,12 +63,19 @@ class Marks:
             at = at + 1 & last
         return at
 
+    def _put(self, at: int, key: int, number: int) -> None:
+        self._keys[at] = key
+        if number and self._numbers is None:
+            self._numbers = _empty(len(self._keys))
+        if self._numbers is not None:
+            self._numbers[at] = number
+
     def _grow(self) -> None:
-        before = [(key, number) for key, number in zip(self._keys, self._numbers, strict=True) if key]
-        self._keys, self._numbers = _empty(2 * len(self._keys)), _empty(2 * len(self._keys))
-        for key, number in before:
-            at = self._place(key)
-            self._keys[at], self._numbers[at] = key, number
+        keys, numbers = self._keys, self._numbers
+        self._keys, self._numbers = _empty(2 * len(keys)), None
+        for at, key in enumerate(keys):
+            if key:
+                self._put(self._place(key), key, numbers[at] if numbers is not None else 0)
 
 
 def _empty(places: int) -> array[int]:

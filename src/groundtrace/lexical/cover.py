@@ -175,7 +175,7 @@ def _readable(text: str) -> Iterator[tuple[int, int]]:
             yield from (piece.span() for piece in _WINDOW.finditer(text, start, end))
 
 
-@functools.lru_cache(maxsize=1 << 16)
+@functools.lru_cache(maxsize=1 << 15)
 def _tongue(word: str) -> str:
     low = word.lower()
     if low in STOP_WORDS:

@@ -132,7 +132,7 @@ def _in_digits(text: str) -> str:
     return "".join([*parts, text[at:]])
 
 
-@functools.lru_cache(maxsize=1 << 16)
+@functools.lru_cache(maxsize=1 << 15)
 def stem(word: str) -> str:
     """What a word is compared by: its stem in lower case, a number in its one spelling; nothing for punctuation."""
     word = word.lower()
@@ -152,7 +152,7 @@ def frequencies() -> Mapping[str, int]:
     return {word: int(count) for word, count in (line.split("\t") for line in table.splitlines())}
 
 
-@functools.lru_cache(maxsize=1 << 16)
+@functools.lru_cache(maxsize=1 << 15)
 def weight(word: str) -> int:
     """How much a word tells, in thousandths: the logarithm of how rare it is; 0 for stop words and punctuation.
 

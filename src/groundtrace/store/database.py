@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from groundtrace.errors import GroundtraceError
     from groundtrace.store.address import Address
 
-_PRAGMAS = ("synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -8000", "journal_size_limit = 67108864")
+_PRAGMAS = ("synchronous = NORMAL", "temp_store = MEMORY", "journal_size_limit = 67108864")
 
 
 class _Batch(threading.local):
