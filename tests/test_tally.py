@@ -176,3 +176,11 @@ def test_gaps_that_differ_in_ids_alone_are_one() -> None:
     assert sum(map(Report.of_record, records), Report()).gaps == {
         "answer: error": {"request … failed with 503 after … ms": 99}
     }
+
+
+def test_a_sum_is_in_order_and_within_its_bounds_whatever_is_added() -> None:
+    """Also where nothing is."""
+    odd = Report(notes=tuple(f"note {n}" for n in range(300, 0, -1)), failed=("b", "a"))
+    assert odd + Report() == Report() + odd
+    assert (odd + Report()).failed == ("a", "b")
+    assert (len((odd + Report()).notes), (odd + Report()).about.more_notes) == (100, 200)

@@ -629,6 +629,9 @@ class Review(Value):
 AUDIT = "audit"
 """The reason of a review that says nothing about its card, which was picked at random."""
 
+_HASHED = "_content_hash"
+"""Where a card keeps its hash: pydantic leaves what begins so out of all it gives."""
+
 _VOLATILE = {"timestamp", "batch_id", "attempts", "basis", "emptied", "content_hash"}
 
 
@@ -702,12 +705,18 @@ class Scorecard(Value):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A card with some fields changed."""
         copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("content_hash", None)
+        copied.__dict__.pop(_HASHED, None)
         return copied
 
-    @functools.cached_property
+    @property
     def content_hash(self) -> str:
         """The same for the same content, whenever and in whichever batch it was made, and picked at random or not."""
+        found: str | None = self.__dict__.get(_HASHED)
+        if found is None:
+            found = self.__dict__[_HASHED] = self._hashed()
+        return found
+
+    def _hashed(self) -> str:
         content = self.model_dump(mode="json", exclude=_VOLATILE | {"review"})
         content["review"] = [review.model_dump(exclude={"weight"}) for review in self.review if review.reason != AUDIT]
         found = hashlib.sha256(_canonical(content).encode()).hexdigest()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -196,10 +197,10 @@ class Report:
     def __add__(self, other: Report) -> Report:
         held = list(_counts(self))
         for at, more in enumerate(_counts(other)):
-            if more and more is not _NOTHING:
+            if (more and more is not _NOTHING) or not _is_settled(held[at]):
                 held[at] = _plus(_COUNTED[at], held[at], more)
         both = Report(*held)
-        if not (other.failed or other.notes):
+        if both.failed is self.failed and both.notes is self.notes:
             return both
         failed = len({*self.failed, *other.failed}) - len(both.failed)
         notes = len({*self.notes, *other.notes}) - len(both.notes)
@@ -245,6 +246,15 @@ class Report:
 
 _COUNTED = tuple(f.name for f in fields(Report))
 _counts = attrgetter(*_COUNTED)
+
+
+def _is_settled(held: Any) -> bool:
+    """Whether a value is as a sum leaves it: tuples in order and within their bound."""
+    if not isinstance(held, tuple) or len(held) < 2:
+        return True
+    if isinstance(held[0], Low):
+        return len(held) <= _LOWEST and all(_place(a) <= _place(b) for a, b in itertools.pairwise(held))
+    return len(held) <= _NOTES and all(a < b for a, b in itertools.pairwise(held))
 
 
 def _plus(name: str, one: Any, more: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -14,8 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundtrace.adapters.jsonl import JsonlSink
 from groundtrace.adapters.ledger import Ledger, Line, Stamp, encode, stamp, writable
 from groundtrace.errors import PlanError
+from groundtrace.testing import sample_card
 
 
 def stamps(line: bytes) -> Iterator[tuple[str, Stamp]]:
@@ -135,6 +138,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_ledger import add, ledger
+from groundtrace.adapters.jsonl import JsonlSink
 from groundtrace.adapters.ledger import Stamp
 for number in range(60):
     add(ledger(Path(sys.argv[2])), **{f"id {number}": Stamp("1", 1)})
@@ -158,6 +162,7 @@ sys.path.insert(0, sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 from test_ledger import add, ledger
+from groundtrace.adapters.jsonl import JsonlSink
 from groundtrace.adapters.ledger import Stamp
 one = ledger(Path(sys.argv[2]))
 for size in (20, 200, 30):
@@ -270,3 +275,29 @@ def test_a_disk_without_room_for_all_takes_what_it_can(tmp_path: Path, sink: str
     run = [sys.executable, "-c", NARROW, sink]
     said = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert said.split() == ["written", "failed", "written"]
+
+
+PICKLED = """
+import pickle, sys
+from groundtrace.testing import sample_card
+sink = pickle.loads(sys.stdin.buffer.read())
+print({receipt.state for receipt in sink.write([sample_card()])})
+"""
+
+
+def test_a_sink_in_another_process_learns_what_stands_there(tmp_path: Path) -> None:
+    """What is remembered is told apart by hashes, which are another process's own."""
+    sink = JsonlSink(str(tmp_path / "cards.jsonl"))
+    assert {receipt.state for receipt in sink.write([sample_card()])} == {"written"}
+    done = subprocess.run([sys.executable, "-c", PICKLED], input=pickle.dumps(sink), capture_output=True, check=True)
+    assert done.stdout.split() == [b"{'unchanged'}"]
+
+
+@pytest.mark.parametrize("odd", [10**30, object()])
+def test_a_card_that_no_line_can_say_keeps_no_other_back(tmp_path: Path, odd: object) -> None:
+    """What came before it in its chunk is written, and said to be."""
+    cards = [sample_card(id=f"0000000{n}-0000-5000-8000-000000000000", details={"n": n}) for n in range(3)]
+    cards.append(sample_card(details={"n": odd}))
+    with pytest.raises((TypeError, ValueError)):
+        list(JsonlSink(str(tmp_path / "cards.jsonl")).write(cards))
+    assert len((tmp_path / "cards.jsonl").read_bytes().splitlines()) == 3

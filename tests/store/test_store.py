@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,7 @@ from groundtrace.testing import MemoryContract, sample_card, sample_record
 from nursery import Nursery, lines
 
 if TYPE_CHECKING:
+    from groundtrace.model import Scorecard
     from groundtrace.ports import Memory
 
 
@@ -147,6 +149,43 @@ def test_threads_share_a_store(where: str, opened: Callable[..., Store]) -> None
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(work, range(6))) == [True] * 6
     assert all(store.card(_id(thread * 100 + n)) for thread in range(6) for n in range(40))
+
+
+def test_threads_that_live_for_a_moment_leave_no_connection_behind(where: str, opened: Callable[..., Store]) -> None:
+    """A judge may have a thread of its own for every few cards."""
+    store = opened(where)
+    store.keep_card(sample_card())
+    found: list[Scorecard | None] = []
+    for _ in range(100):
+        thread = threading.Thread(target=lambda: found.append(store.card(sample_card().id)))
+        thread.start()
+        thread.join()
+    assert found == [sample_card()] * 100
+    assert len(store._database._readers) <= 1
+
+
+def test_a_store_may_be_let_go_of_while_others_use_it(where: str, opened: Callable[..., Store]) -> None:
+    """What is under way ends well, and what comes after begins anew."""
+    store = opened(where)
+    store.keep_card(sample_card())
+    over = threading.Event()
+
+    def read() -> bool:
+        while not over.is_set():
+            assert store.card(sample_card().id) == sample_card()
+        return True
+
+    def write() -> bool:
+        while not over.is_set():
+            store.move_cursor("source", "here")
+        return True
+
+    with ThreadPoolExecutor(3) as pool:
+        working = [pool.submit(read), pool.submit(read), pool.submit(write)]
+        for _ in range(30):
+            store.close()
+        over.set()
+        assert [one.result() for one in working] == [True] * 3
 
 
 def test_a_forked_process_finds_its_own_way(where: str, opened: Callable[..., Store]) -> None:

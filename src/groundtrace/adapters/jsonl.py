@@ -6,7 +6,7 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
@@ -245,20 +245,24 @@ class JsonlSink:
                 every = {card.feedback_id(score.name): states[card.id] for score in card.scores}
                 yield from receipts(card, self.name, every or states, {"kept": _KEPT, "failed": reason})
 
-    def _written(self, cards: Sequence[Scorecard]) -> list[tuple[Mapping[str, State], str]]:
-        """What became of each card, and why one failed; where there is no room for all, each is tried alone."""
-        stamps = [{card.id: stamp_of(card, card.content_hash)} for card in cards]
+    def _written(self, cards: Sequence[Scorecard]) -> Iterator[tuple[Mapping[str, State], str]]:
+        """What became of each card, and why one failed; where they can't be written together, each is tried alone."""
         try:
-            added = self._ledger.append([Line(due, _composing(card)) for due, card in zip(stamps, cards, strict=True)])
-        except OSError as error:
+            added = self._ledger.append([_line(card) for card in cards])
+        except (OSError, TypeError, ValueError) as error:
             if len(cards) > 1:
-                return [told for card in cards for told in self._written([card])]
-            return [(dict.fromkeys(stamps[0], "failed"), error.strerror or str(error))]
-        return [(states, "") for states in added]
+                for card in cards:
+                    yield from self._written([card])
+            elif isinstance(error, OSError):
+                yield {cards[0].id: "failed"}, error.strerror or str(error)
+            else:
+                raise
+            return
+        yield from ((states, "") for states in added)
 
 
-def _composing(card: Scorecard) -> Callable[[object], dict[str, Any]]:
-    return lambda _: line(card, card.content_hash)
+def _line(card: Scorecard) -> Line:
+    return Line({card.id: stamp_of(card, card.content_hash)}, lambda _: line(card, card.content_hash))
 
 
 def line(card: Scorecard, content_hash: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -106,6 +106,10 @@ class Ledger:
         self._read = self._inode = 0
         self._torn = False
         self._notes: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was learned of the file, which is told apart by hashes of this process: it is read anew."""
+        return {**self.__dict__, "_known": Marks(), "_scores": set(), "_read": 0, "_inode": 0, "_torn": False}
 
     def notes(self) -> tuple[str, ...]:
         """What was found broken in the file."""

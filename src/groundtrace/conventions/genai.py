@@ -299,7 +299,7 @@ def _named(held: Mapping[str, Any]) -> _Names:
     return _by_name(names) if len(names) <= _SHARED else _by_name.__wrapped__(names)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _by_name(names: tuple[str, ...]) -> _Names:
     variables = tuple(name for name in names if name.startswith(_VARIABLE))
     older = any(name.startswith(_OTHER_DIALECTS) for name in names if name not in variables)

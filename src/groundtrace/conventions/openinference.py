@@ -101,7 +101,7 @@ def _facts_of(attributes: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return _by_name(names) if len(names) <= _SHARED else _by_name.__wrapped__(names)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _by_name(names: tuple[str, ...]) -> Sequence[tuple[str, str]]:
     return [(name, fact) for name, fact in _FACTS if name in names]
 

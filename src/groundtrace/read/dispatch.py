@@ -11,7 +11,7 @@ from groundtrace.ports import Convention
 _NAMES = 20_000
 """Names that are remembered; hostile traces may have a new one in every span."""
 
-_KINDS, _SHARED = 1_000, 300
+_KINDS, _SHARED = 128, 300
 """Kinds of spans that are remembered, and the attributes each of them has at most."""
 
 

@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from groundtrace.adapters.marks import Marks
 from groundtrace.adapters.published import results
@@ -56,6 +56,19 @@ class Door:
         return bool(getattr(self.sink, "files", ()))
 
 
+class _Leaving(NamedTuple):
+    """A card on its way out: as judged, as it is kept and as sinks are told it (None: not), and what is counted."""
+
+    card: Scorecard
+    kept: Scorecard | None
+    told: Scorecard | None
+    report: Report
+
+
+_Due: TypeAlias = "tuple[list[Receipt], dict[tuple[str, str], Intent]]"
+"""What a sink is known to hold already, and what it is to be given, by card and score."""
+
+
 class Writing:
     """Writes the cards of one source; `kind` is the judge's whose run this is."""
 
@@ -70,9 +83,7 @@ class Writing:
     ) -> None:
         self._headline_only = headline_only
         self._doors, self._memory, self._holds, self._kind = doors, memory, holds, kind
-        self._waiting: list[Scorecard] = []
-        self._keeping: dict[str, Scorecard] = {}
-        """Cards that are their newest version from now on, kept with the next batch."""
+        self._waiting: dict[str, _Leaving] = {}
         self._finished: list[str] = []
         self._tried = Marks()
         """The cards each place was given: by number (from 1) which scores of `_names`; 0 where that failed."""
@@ -86,16 +97,14 @@ class Writing:
         """Write a card, now or with the next few."""
         if not self._is_ours(card):
             return
-        if card.id in self._keeping:  # what is kept by now decides on it
+        if card.id in self._waiting:  # what is kept by now decides on it
             self.flush()
-        kept = self._kept(card)
-        asked_now = kept if kept is card else kept.model_copy(update={"attempts": card.attempts})
-        self.report += Report.of_card(asked_now)
-        told = self._told(kept)
-        if told.scores or told.status != "scored":
-            self._waiting.append(told)
-        else:
-            self._left_out()
+        counts, kept, report = self._kept(card)
+        asked_now = counts if counts is card else counts.model_copy(update={"attempts": card.attempts})
+        told = self._told(counts)
+        goes = bool(told.scores) or told.status != "scored"
+        report += Report.of_card(asked_now) + (Report() if goes else self._left_out())
+        self._waiting[card.id] = _Leaving(card, kept, told if goes else None, report)
         if len(self._waiting) >= BATCH:
             self.flush()
 
@@ -106,36 +115,37 @@ class Writing:
 
     def flush(self) -> None:
         """Keep and write what waits, to every sink; one that fails keeps no other from its cards."""
-        cards, self._waiting = [card for card in self._waiting if self._is_ours(card)], []
-        keeping, self._keeping = [card for card in self._keeping.values() if self._is_ours(card)], {}
+        leaving, self._waiting = [one for one in self._waiting.values() if self._is_ours(one.card)], {}
         finished, self._finished = self._finished, []
-        went = self._out(keeping, cards)
+        went = self._out(leaving)
         if self._holds is not None and finished:
             with self._memory.batch():
                 self._holds.release(finished)
-        self.vain = self.vain + 1 if set(went) == {"failed"} else self.vain if not cards else 0
+        goes = any(one.told is not None for one in leaving)
+        self.vain = self.vain + 1 if set(went) == {"failed"} else 0 if goes else self.vain
 
-    def _out(self, keeping: Sequence[Scorecard], cards: Sequence[Scorecard]) -> Counter[str]:
-        """Keep cards, and write those of them that are to be written; how many of their scores became what.
+    def _out(self, leaving: Sequence[_Leaving]) -> Counter[str]:
+        """Keep cards, count them, and write those that are to be written; how many of their scores became what.
 
-        Where they can't be kept together, each is alone: what comes before the one that can't be is written.
+        Where they can't be kept together each is tried alone: what comes before the one that can't be is written.
         """
-        went: Counter[str] = Counter()
+        cards = [one.told for one in leaving if one.told is not None]
+        first: _Due = ([], {})
         try:
-            with self._memory.batch():  # with the first sink's intents: before anything leaves
-                for card in keeping:
-                    self._memory.keep_card(card)
-                due = [self._due(door, cards) for door in self._doors] if cards else []
+            with self._memory.batch():  # with what the first sink is to be given: before anything leaves
+                for one in leaving:
+                    if one.kept is not None:
+                        self._memory.keep_card(one.kept)
+                if cards and self._doors:
+                    first = self._due(self._doors[0], cards)
         except Exception:  # whatever it is, it comes again for the card it is about
-            if len(keeping) < 2:
+            if len(leaving) == 1:
                 raise
-            ids = {card.id for card in keeping}
-            went += self._out((), [card for card in cards if card.id not in ids])
-            for kept in keeping:
-                went += self._out((kept,), [card for card in cards if card.id == kept.id])
-            return went
-        for door, (known, left) in zip(self._doors, due, strict=False):
-            went += self._through(door, cards, known, left)
+            return sum((self._out([one]) for one in leaving), Counter[str]())
+        self.report += sum((one.report for one in leaving), Report())
+        went: Counter[str] = Counter()
+        for at, door in enumerate(self._doors if cards else ()):
+            went += self._through(door, cards, first if at == 0 else None)
         return went
 
     def left_over(self) -> None:
@@ -155,8 +165,7 @@ class Writing:
             if card is None or card.emptied or (self._holds and not self._holds.take(key_of(card.ref))):
                 continue
             if (place, ident) not in self._tried:
-                told = [self._told(card)]
-                self._through(places[place], told, *self._due(places[place], told))
+                self._through(places[place], [self._told(card)])
             written = self._given((place, ident))
             with self._memory.batch():
                 for intent in intents:
@@ -195,9 +204,9 @@ class Writing:
         """What of a card the sinks are given."""
         return headline(card) if self._headline_only else card
 
-    def _left_out(self) -> None:
-        """Count a partial card of which no sink is given anything, and say why."""
-        self.report += Report(receipts={door.shown: {_LEFT_OUT: 1} for door in self._doors}, notes=(_NO_HEADLINE,))
+    def _left_out(self) -> Report:
+        """What is said of a partial card of which no sink is given anything."""
+        return Report(receipts={door.shown: {_LEFT_OUT: 1} for door in self._doors}, notes=(_NO_HEADLINE,))
 
     def _is_ours(self, card: Scorecard) -> bool:
         """Whether nobody else took the card's trace; a process may have slept, between judging and writing too."""
@@ -208,24 +217,23 @@ class Writing:
         self._lost.add(key)
         return False
 
-    def _kept(self, card: Scorecard) -> Scorecard:
-        """The card that counts from now on: this one, or one that stands, as where its word weighs more.
+    def _kept(self, card: Scorecard) -> tuple[Scorecard, Scorecard | None, Report]:
+        """The card that counts from now on, what is to be kept for that, and what to say of it.
 
-        It is the newest version from now on, also where a record of another file with the same id came in between.
+        It is this one, or one that stands, as where its word weighs more; and the newest version from now on, also
+        where a record of another file with the same id came in between.
         """
         newest = self._memory.card(card.id)
         known = newest
         if newest is not None and not is_of(newest, card.basis):
             known = self._memory.card(card.id, subject_of(card.basis))
         if known is None or not self._stays(known, card):
-            if newest is None or _kept_of(newest) != _kept_of(card):
-                self._keeping[card.id] = card
-            return card
-        if known is not newest:
-            self._keeping[card.id] = known
+            new = newest is None or _kept_of(newest) != _kept_of(card)
+            return card, card if new else None, Report()
         scores = sum(score.value is not None for score in known.scores)
-        self.report += Report(kept={known.judge_kind: scores})
-        return card if card.content_hash == known.content_hash else known
+        stood = Report(kept={known.judge_kind: scores})
+        same = card.content_hash == known.content_hash
+        return card if same else known, known if known is not newest else None, stood
 
     def _stays(self, known: Scorecard, card: Scorecard) -> bool:
         """Whether a card stays: against this new one, or, where it was given instead of a new one, against our judge.
@@ -240,14 +248,12 @@ class Writing:
             return True
         return outranks(known, self._kind, card.basis) and known.content_hash == card.content_hash
 
-    def _through(
-        self,
-        door: Door,
-        cards: Sequence[Scorecard],
-        known: Sequence[Receipt],
-        left: dict[tuple[str, str], Intent],
-    ) -> Counter[str]:
-        """Write cards to one sink, as `_due` said; how many of their scores became what."""
+    def _through(self, door: Door, cards: Sequence[Scorecard], due: _Due | None = None) -> Counter[str]:
+        """Write cards to one sink; how many of their scores became what. `due` is known where it was noted before."""
+        if due is None:
+            with self._memory.batch():
+                due = self._due(door, cards)
+        known, left = due
         states: Counter[str] = Counter()
         asked = {card_id for card_id, _ in left}
         standing = {(receipt.card_id, receipt.score) for receipt in known}
@@ -267,7 +273,7 @@ class Writing:
         self.report += Report(receipts={door.shown: dict(states)})
         return states
 
-    def _due(self, door: Door, cards: Sequence[Scorecard]) -> tuple[list[Receipt], dict[tuple[str, str], Intent]]:
+    def _due(self, door: Door, cards: Sequence[Scorecard]) -> _Due:
         """What a sink is known to hold already, and what it is to be given: noted before it leaves."""
         known: list[Receipt] = []
         left: dict[tuple[str, str], Intent] = {}

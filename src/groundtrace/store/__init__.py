@@ -422,7 +422,7 @@ class Store:
         if wanted:
             asked = asked.where(runs.c.state.in_(wanted | ({"running"} if "interrupted" in wanted else set())))
         with self._database.reading() as connection:
-            for row in connection.execute(asked):
+            for row in connection.execute(asked).all():
                 state = "interrupted" if row.state == "running" and self._is_cut(row.id, row.owner) else row.state
                 if not wanted or state in wanted:
                     yield rows.run_of(row, state)

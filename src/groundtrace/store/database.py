@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,9 @@ class _Batch(threading.local):
 
     depth = 0
     connection: Connection | None = None
+    era = 0
+    """When its transaction began, as `Database` counts."""
     broken: GroundtraceError | None = None
-    reader: Connection | None = None
-    """What this thread looks things up by, on SQLite, where outside a transaction a connection holds nothing up."""
 
 
 class Database:
@@ -46,6 +47,8 @@ class Database:
         self.sqlite = where.path is not None
         self._patience = patience
         self._opening = True
+        self._parents: list[Connection] = []
+        """Connections of the process this one was forked from: closing them here would end its transactions."""
         self._forget()
         self._engine = self._connect()
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
@@ -54,10 +57,12 @@ class Database:
         self._process = os.getpid()
         self._writer = threading.Lock()
         self._batch = _Batch()
-        self._ours: list[Connection] = []
-        """Connections that are not given back to the pool: on SQLite one to write and one a thread to read."""
+        self._era = 0
+        """How often the store was let go of: what was connected before is closed where it is given back."""
+        self._readers: deque[Connection] = deque()
+        """On SQLite, connections to look things up by that nobody uses; outside a transaction they hold nothing up."""
         self._free: Connection | None = None
-        """The one to write, while nobody does."""
+        """On SQLite, the one to write, while nobody does."""
 
     def _connect(self) -> Engine:
         waits = {"timeout": self._patience} if self.sqlite else {"connect_timeout": max(2, int(self._patience))}
@@ -95,12 +100,20 @@ class Database:
             self._opening = before
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Let go of every connection; one in use is let go of when that is over."""
         with self._told():
-            while self._ours:
-                self._ours.pop().close()
-            self._free, self._batch = None, _Batch()
+            self._era += 1
+            while self._readers:
+                self._readers.pop().close()
+            if self._writer.acquire(timeout=self._patience):
+                try:
+                    writer, self._free = self._free, None
+                    if writer is not None:
+                        writer.close()
+                finally:
+                    self._writer.release()
             self._engine.dispose()
+            self._era += 1  # what was connected in between is of the pool that is gone
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -113,7 +126,7 @@ class Database:
     def _own(self) -> _Batch:
         """This thread's batch; a process forked from the one that opened the store starts with none."""
         if self._process != os.getpid():
-            self._parents = self._ours  # closing them here would end the parent's transactions
+            self._parents += [*self._readers, *([self._free] if self._free else [])]
             self._forget()
             self._engine.dispose(close=False)
         if self._batch.broken:
@@ -126,12 +139,17 @@ class Database:
         batch = self._own()
         with self._told():
             if batch.connection is not None:
-                yield batch.connection
+                with self._undoing(batch):
+                    yield batch.connection
             elif self.sqlite:
-                yield self._reader(batch)
+                with self._borrowed() as connection:
+                    yield connection
             else:
+                era = self._era
                 with self._engine.connect() as connection:
                     yield connection
+                    if era != self._era:
+                        connection.invalidate()  # its pool is gone: nobody else would close it
 
     @contextmanager
     def writing(self, *, at_once: bool = False) -> Iterator[Connection]:
@@ -176,12 +194,32 @@ class Database:
     def _undone(self) -> PlatformError:
         return PlatformError(f"what was told to the store {self.where.shown} was undone by an error in between")
 
-    def _reader(self, batch: _Batch) -> Connection:
-        """This thread's connection to look things up."""
-        if batch.reader is None or batch.reader.invalidated:
-            batch.reader = self._engine.connect()
-            self._ours.append(batch.reader)
-        return batch.reader
+    @contextmanager
+    def _borrowed(self) -> Iterator[Connection]:
+        """A connection of SQLite to look things up by, for as long as that takes."""
+        era = self._era
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = self._engine.connect()
+        try:
+            yield connection
+        finally:
+            if era == self._era and not connection.invalidated:
+                self._readers.append(connection)
+            else:
+                self._drop(connection)
+
+    @contextmanager
+    def _undoing(self, batch: _Batch) -> Iterator[None]:
+        """Where a database refuses to go on after trouble with a question, the batch is broken by it."""
+        try:
+            yield
+        except (SQLAlchemyError, self._driver_error):
+            if not self.sqlite:
+                self._end(batch, commit=False)
+                batch.broken = self._undone()
+            raise
 
     def _open(self, batch: _Batch) -> Connection:
         """Begin this thread's transaction, in its turn."""
@@ -191,12 +229,11 @@ class Database:
             connection, self._free = self._free, None
             if connection is None:
                 connection = self._engine.connect().execution_options(writing=True)
-                self._ours += [connection] * self.sqlite
         except BaseException:
             if self.sqlite:
                 self._writer.release()
             raise
-        batch.connection = connection
+        batch.connection, batch.era = connection, self._era
         connection.begin()
         return connection
 
@@ -208,25 +245,26 @@ class Database:
         connection, batch.connection = batch.connection, None
         if connection is None:
             return
-        done = False
+        kept = False
         try:
             if commit:
                 connection.commit()
-                done = self.sqlite
+                kept = self.sqlite
         finally:
             try:
-                if done:
+                if kept:
                     self._free = connection
                 else:
-                    self._drop(connection)
+                    self._drop(connection, for_good=batch.era != self._era)
             finally:
                 if self.sqlite:
                     self._writer.release()
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: Connection, *, for_good: bool = True) -> None:
         """Let go of a connection whatever state it is in; what it had not committed is undone."""
-        if connection in self._ours:
-            self._ours.remove(connection)
+        with suppress(SQLAlchemyError, self._driver_error):
+            if for_good:
+                connection.invalidate()
         with suppress(SQLAlchemyError, self._driver_error):
             connection.close()
 

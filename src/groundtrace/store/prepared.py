@@ -39,20 +39,26 @@ class Prepared:
         spelled = self._of(connection.dialect)
         cursor = connection.connection.cursor()
         cursor.execute(spelled.text, spelled.bound(row))
-        return int(cursor.rowcount)
+        met = int(cursor.rowcount)
+        cursor.close()
+        return met
 
     def run_all(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run it once for each row."""
         if rows:
             spelled = self._of(connection.dialect)
-            connection.connection.cursor().executemany(spelled.text, [spelled.bound(row) for row in rows])
+            cursor = connection.connection.cursor()
+            cursor.executemany(spelled.text, [spelled.bound(row) for row in rows])
+            cursor.close()
 
     def every(self, connection: Connection, row: Mapping[str, Any]) -> list[Any]:
         """All rows found, their columns by name."""
         spelled = self._of(connection.dialect)
         cursor = connection.connection.cursor()
         cursor.execute(spelled.text, spelled.bound(row))
-        return [spelled.made(found, cursor.description) for found in cursor.fetchall()]
+        told = [spelled.made(found, cursor.description) for found in cursor.fetchall()]
+        cursor.close()
+        return told
 
     def first(self, connection: Connection, row: Mapping[str, Any]) -> Any:
         """The first row found, its columns by name; None where there is none."""
@@ -82,7 +88,8 @@ class _Spelled:
         names: list[str] = compiled.positiontup if compiled.positional else list(self._fixed)
         self._ways = [(name, _way_in(compiled.binds[name].type, dialect)) for name in names]
         self._told = list(getattr(statement, "selected_columns", ()))
-        self._back: list[tuple[str, _Way]] = []
+        self._back: list[tuple[str, _Way]] | None = None
+        """How the values of a row come out, once the driver has described one; made in one go, for threads share it."""
         self._dialect = dialect
 
     def bound(self, row: Mapping[str, Any]) -> Any:
@@ -98,10 +105,11 @@ class _Spelled:
 
     def made(self, found: Sequence[Any], description: Sequence[Any]) -> SimpleNamespace:
         """A row of the table with its values as SQLAlchemy would give them; the driver describes its columns."""
-        if not self._back:
-            for column, (_, kind, *_rest) in zip(self._told, description, strict=True):
-                way = _driver_type(column.type, self._dialect).result_processor(self._dialect, kind)
-                self._back.append((column.key, way))
+        if self._back is None:
+            kinds = [kind for _, kind, *_rest in description]
+            types = [_driver_type(column.type, self._dialect) for column in self._told]
+            ways = [of.result_processor(self._dialect, kind) for of, kind in zip(types, kinds, strict=True)]
+            self._back = [(column.key, way) for column, way in zip(self._told, ways, strict=True)]
         pairs = zip(self._back, found, strict=True)
         return SimpleNamespace(**{name: value if way is None else way(value) for (name, way), value in pairs})
 

@@ -69,20 +69,35 @@ class OtelSink:
             for card, (states, reason, over) in zip(chunk, self._written(chunk), strict=True):
                 yield from receipts(card, self.name, states, {"kept": _KEPT, "failed": reason}, over)
 
-    def _written(self, cards: Sequence[Scorecard]) -> list[_Told]:
-        """What became of the results of each card; where there is no room for all, each card is tried alone."""
+    def _written(self, cards: Sequence[Scorecard]) -> Iterator[_Told]:
+        """What became of the results of each card."""
         leaving = [_Leaving(card) for card in cards]
+        told = list(self._added(self._events, events, leaving))
+        linked = [at for at, one in enumerate(leaving) if _ids(one.card)[1] and not told[at][1]]  # a link names a span
+        spans = self._added(self._spans, carrier, [leaving[at] for at in linked])
+        for at, (states, reason) in zip(linked, spans, strict=True):
+            if reason:
+                told[at] = states, reason
+        for one, (states, reason) in zip(leaving, told, strict=True):
+            yield states, reason, [] if reason else one.over(states)
+
+    def _added(self, to: Ledger, made: _Made, leaving: Sequence[_Leaving]) -> Iterator[tuple[Mapping[str, State], str]]:
+        """What became of each card's line, and why one failed; where there is no room for all, each is tried alone."""
         try:
-            states = self._events.append([one.line(events) for one in leaving])
-            linked = [one for one in leaving if _ids(one.card)[1]]  # a link must name a span
-            self._spans.append([one.line(carrier) for one in linked])
-        except OSError as error:
-            if len(cards) > 1:
-                return [told for card in cards for told in self._written([card])]
-            return [(dict.fromkeys(leaving[0].due, "failed"), error.strerror or str(error), [])]
-        return [(told, "", one.over(told)) for told, one in zip(states, leaving, strict=True)]
+            added = to.append([one.line(made) for one in leaving]) if leaving else []
+        except (OSError, TypeError, ValueError) as error:
+            if len(leaving) > 1:
+                for one in leaving:
+                    yield from self._added(to, made, [one])
+            elif isinstance(error, OSError):
+                yield dict.fromkeys(leaving[0].due, "failed"), error.strerror or str(error)
+            else:
+                raise
+            return
+        yield from ((states, "") for states in added)
 
 
+_Made: TypeAlias = "Callable[[Scorecard, Sequence[Result]], object]"
 _Told: TypeAlias = "tuple[Mapping[str, State], str, list[str]]"
 """What became of a card's results by feedback id, why some failed, and the scores that were withdrawn."""
 
@@ -95,7 +110,7 @@ class _Leaving:
         self._published = {result.feedback_id: result for result in results(card)}
         self.due = _due(card, self._published)
 
-    def line(self, made: Callable[[Scorecard, Sequence[Result]], object]) -> Line:
+    def line(self, made: _Made) -> Line:
         """A line of them, made so of the card and those that are new."""
         return Line(self.due, lambda keys: made(self.card, _picked(self._published, keys)), self._ended)
 
