@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 _PRAGMAS = ("synchronous = NORMAL", "temp_store = MEMORY", "journal_size_limit = 67108864")
 
 
+_BEFORE = -1
+"""An era that is over."""
+
+
 class _Batch(threading.local):
     """What one thread has told and not committed; `broken` is the trouble that undid it."""
 
@@ -57,6 +61,7 @@ class Database:
         self._process = os.getpid()
         self._writer = threading.Lock()
         self._batch = _Batch()
+        self._giving = threading.Lock()
         self._era = 0
         """How often the store was let go of: what was connected before is closed where it is given back."""
         self._readers: deque[Connection] = deque()
@@ -102,18 +107,19 @@ class Database:
     def close(self) -> None:
         """Let go of every connection; one in use is let go of when that is over."""
         with self._told():
-            self._era += 1
-            while self._readers:
-                self._readers.pop().close()
+            with self._giving:
+                self._era += 1
+                self._engine.dispose()
+            with suppress(IndexError):
+                while True:
+                    self._drop(self._readers.pop(), _BEFORE)
             if self._writer.acquire(timeout=self._patience):
                 try:
                     writer, self._free = self._free, None
                     if writer is not None:
-                        writer.close()
+                        self._drop(writer, _BEFORE)
                 finally:
                     self._writer.release()
-            self._engine.dispose()
-            self._era += 1  # what was connected in between is of the pool that is gone
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -146,10 +152,11 @@ class Database:
                     yield connection
             else:
                 era = self._era
-                with self._engine.connect() as connection:
+                connection = self._engine.connect()
+                try:
                     yield connection
-                    if era != self._era:
-                        connection.invalidate()  # its pool is gone: nobody else would close it
+                finally:
+                    self._drop(connection, era)
 
     @contextmanager
     def writing(self, *, at_once: bool = False) -> Iterator[Connection]:
@@ -208,7 +215,7 @@ class Database:
             if era == self._era and not connection.invalidated:
                 self._readers.append(connection)
             else:
-                self._drop(connection)
+                self._drop(connection, era)
 
     @contextmanager
     def _undoing(self, batch: _Batch) -> Iterator[None]:
@@ -225,6 +232,7 @@ class Database:
         """Begin this thread's transaction, in its turn."""
         if self.sqlite and not self._writer.acquire(timeout=self._patience):
             raise PlatformError(f"the store {self.where.shown} is held by another thread of this process")
+        era = self._era
         try:
             connection, self._free = self._free, None
             if connection is None:
@@ -233,7 +241,7 @@ class Database:
             if self.sqlite:
                 self._writer.release()
             raise
-        batch.connection, batch.era = connection, self._era
+        batch.connection, batch.era = connection, era
         connection.begin()
         return connection
 
@@ -255,17 +263,16 @@ class Database:
                 if kept:
                     self._free = connection
                 else:
-                    self._drop(connection, for_good=batch.era != self._era)
+                    self._drop(connection, batch.era)
             finally:
                 if self.sqlite:
                     self._writer.release()
 
-    def _drop(self, connection: Connection, *, for_good: bool = True) -> None:
-        """Let go of a connection whatever state it is in; what it had not committed is undone."""
-        with suppress(SQLAlchemyError, self._driver_error):
-            if for_good:
-                connection.invalidate()
-        with suppress(SQLAlchemyError, self._driver_error):
+    def _drop(self, connection: Connection, era: int) -> None:
+        """Give a connection of that era back, whatever state it is in; what it had not committed is undone."""
+        with suppress(SQLAlchemyError, self._driver_error), self._giving:
+            if era != self._era:
+                connection.invalidate()  # its pool is gone: nobody else would close it
             connection.close()
 
 
