@@ -15,6 +15,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from groundtrace.attach import langsmith
     from groundtrace.errors import GroundtraceError, InvalidVerdict, PlanError, PlatformError
     from groundtrace.evaluate import evaluate
     from groundtrace.model import Citation, Evidence, Finding, Gap, Passage, Record, Ref, Score, Scorecard, Span, Trace
@@ -45,6 +46,7 @@ __all__ = [
     "Trace",
     "evaluate",
     "judge",
+    "langsmith",
     "read",
     "record",
     "rubric",
@@ -53,6 +55,7 @@ __all__ = [
 
 _HOMES = MappingProxyType(
     {
+        "attach": ("langsmith",),
         "errors": ("GroundtraceError", "InvalidVerdict", "PlanError", "PlatformError"),
         "evaluate": ("evaluate",),
         "model": (

@@ -78,10 +78,14 @@ def joined(faults: Sequence[PlanError]) -> PlanError:
 
 
 class PlatformError(GroundtraceError):
-    """A platform refused or did not answer; `retry_after` is in seconds when it said so."""
+    """A platform refused or did not answer; `retry_after` is in seconds when it said so.
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    `denied` says that it is we who were refused: to ask again is in vain until somebody lets us in.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None, denied: bool = False) -> None:
         self.retry_after = retry_after
+        self.denied = denied
         super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -174,6 +174,14 @@ class Signal:
     source: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What a platform's rule named in a message: traces, each as its project and id."""
+
+    rule: str
+    traces: tuple[tuple[str, str], ...]
+
+
 class Trace(Struct, frozen=True):
     """All spans of one trace with the logs beside them; `complete` is False while it may still grow."""
 

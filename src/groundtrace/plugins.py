@@ -158,6 +158,19 @@ def function(where: str) -> Callable[..., object]:
     return found
 
 
+def table(kind: Kind, spec: Spec) -> dict[str, Any]:
+    """A spec as the table that says the same.
+
+    >>> table("source", "otel:spans.jsonl,settle=5")
+    {'use': 'otel', 'argument': 'spans.jsonl,settle=5'}
+    """
+    if not isinstance(spec, str):
+        return dict(spec)
+    name = name_of(kind, spec)
+    argument, options = _Parameters(kind, name, find(kind, name)).split(spec)
+    return {"use": name, **({} if argument is None else {"argument": argument}), **options}
+
+
 @contextmanager
 def _here() -> Iterator[None]:
     """Lets modules of the current folder be imported, after all that is installed."""
@@ -270,7 +283,7 @@ class _Parameters:
 
     def read(self, spec: Spec) -> tuple[object, dict[str, object]]:
         """The argument (None: not given) and the options a spec gives, each as the factory's annotation asks."""
-        argument, given = self._split(spec) if isinstance(spec, str) else self._unpack(spec)
+        argument, given = self.split(spec) if isinstance(spec, str) else self._unpack(spec)
         for option in given:
             if option not in self.options:
                 raise self._no_option(option)
@@ -287,7 +300,8 @@ class _Parameters:
             argument = self._convert(self.argument.name, kinds.get(self.argument.name, Any), argument)
         return argument, {o: self._convert(o, kinds.get(o, Any), v) for o, v in given.items()}
 
-    def _split(self, spec: str) -> tuple[str | None, dict[str, object]]:
+    def split(self, spec: str) -> tuple[str | None, dict[str, object]]:
+        """The argument and the options of a spec, as they are written."""
         rest = spec[len(_NAME.split(spec, maxsplit=1)[0]) :]
         first, *segments = _COMMA.split(rest.removeprefix(":"))
         parts: list[list[str]] = [["", first]]

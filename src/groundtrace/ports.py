@@ -52,6 +52,10 @@ class Source(Protocol):
     time, that `choose` picks; and `watermark() -> str | None`, the `since` of the next call once `late` has ended. That
     is kept under the source's `platform` and `project`.
 
+    One whose platform tells an address of new traces may have `attach(url, *, share, headers)` and `detach(url)`, each
+    giving lines that say what was done; a static `delivered(message) -> Delivery`, what such a message names,
+    PlatformError where it names nothing; and an option `ids`, the only traces that are then looked at.
+
     A failed span is told to `choose` as a signal named "error". A source that must not wait for a trace's end with
     its question may leave that out, unless `choose` has a true attribute `patient`.
     """

@@ -28,7 +28,7 @@ class Held:
         self.scores: dict[str, dict[str, Any]] = {}
         self.writes: list[dict[str, Any]] = []
         self.asks: list[dict[str, Any]] = []
-        self.trouble = {"busy": 0, "drop": 0}
+        self.trouble = {"busy": 0, "drop": 0, "refuse": 0, "status": 500}
         self.came: dict[str, list[int]] = {"ask": [], "write": []}
         self.luck = random.Random(7)
 
@@ -62,6 +62,9 @@ class Desk(BaseHTTPRequestHandler):
                 cards = set(said["cards"].split(",")) if "cards" in said else None
                 with held.lock:
                     self._answer({i: s for i, s in held.scores.items() if cards is None or s["card"] in cards})
+            case ["traces", *_] if held.trouble["refuse"]:
+                held.trouble["refuse"] -= 1
+                self._answer({"error": "not now"}, held.trouble["status"])
             case ["traces"]:
                 since, until = float(said.get("since", 0)), float(said.get("until", "inf"))
                 with held.lock:

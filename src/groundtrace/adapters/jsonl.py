@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from groundtrace.adapters.files import find, is_own, join
 from groundtrace.adapters.ledger import Ledger, Line, Stamp, chunks, stamp, stamp_of, writable
-from groundtrace.adapters.lines import LINE_MB, NOT_JSON, Losses, Problem, clean, damage, head, texts
+from groundtrace.adapters.lines import LINE_MB, NOT_JSON, Losses, Problem, cleaned, damage, head, texts
 from groundtrace.adapters.marks import Marks
 from groundtrace.adapters.published import State, receipts
 from groundtrace.errors import PlanError
@@ -290,7 +290,7 @@ def _parsed(data: bytes) -> tuple[Any, bool]:
         value, replaced = orjson.loads(data), False
     except ValueError:
         raw = json.loads(data.decode("utf-8", "surrogateescape"), parse_constant=lambda _: None, parse_float=_finite)
-        value = _cleaned(raw)
+        value = cleaned(raw)
         replaced = value != raw
     if not _fits(value, _DEEPEST):
         raise RecursionError("nested too deep")
@@ -300,14 +300,6 @@ def _parsed(data: bytes) -> tuple[Any, bool]:
 def _finite(digits: str) -> float | None:
     number = float(digits)
     return number if math.isfinite(number) else None
-
-
-def _cleaned(value: object) -> object:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(key): _cleaned(item) for key, item in value.items()}
-    return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
 def _fits(value: object, depth: int) -> bool:

@@ -198,6 +198,15 @@ def clean(text: str) -> str:
     return text
 
 
+def cleaned(value: object) -> object:
+    """What JSON held, with every text in it clean."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): cleaned(item) for key, item in value.items()}
+    return [cleaned(item) for item in value] if isinstance(value, list) else value
+
+
 def damage(data: bytes) -> str:
     r"""What stood in a text where U+FFFD stands now.
 

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from groundtrace.model import Evidence, Receipt, Scorecard
 
-State: TypeAlias = Literal["written", "unchanged", "kept", "failed"]
-"""What became of a result on a platform that is read back."""
+State: TypeAlias = Literal["written", "unchanged", "kept", "unconfirmed", "failed"]
+"""What became of a result on a platform that is read back; one that may have arrived is unconfirmed."""
 
 PREFIX = "groundtrace."
 """Stands before every score's name on a platform, so that it meets no other's."""
@@ -93,10 +93,11 @@ def receipts(
 ) -> Iterator[Receipt]:
     """One receipt a score, from what became of the results that were due, by feedback id.
 
-    A score that is not published by itself (held back, or an empty headline) shares the fate of its card. One that was
-    withdrawn has a receipt too.
+    `reasons` are by feedback id, or by state where all of one state share theirs. A score that is not published by
+    itself (held back, or an empty headline) shares the fate of its card. One that was withdrawn has a receipt too.
     """
-    order: tuple[State, ...] = ("failed", "written", "kept", "unchanged")
+    order: tuple[State, ...] = ("failed", "unconfirmed", "written", "kept", "unchanged")
+    told = reasons or {}
     whole = next((state for state in order if state in states.values()), "unchanged")
     digest = card.content_hash
     names = [score.name for score in card.scores] or [card.rubric]
@@ -108,7 +109,7 @@ def receipts(
             card_id=card.id,
             score=name,
             state=state,
-            reason=(reasons or {}).get(state),
+            reason=told.get(feedback_id) or told.get(state),
             feedback_id=feedback_id,
             content_hash=digest,
         )

@@ -1,4 +1,4 @@
-"""The command line: `groundtrace demo`, `run`, `show`, `plugins`.
+"""The command line: `groundtrace demo`, `run`, `watch`, `serve`, `show`, `plugins`.
 
 Results go to stdout, progress and trouble to stderr. Exit codes: 0 the run finished, whatever stayed unscored; 2 bad
 plan; 3 a platform or a plugin refused, or stdout can't be written; 130 Ctrl-C.
@@ -17,10 +17,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from groundtrace.cli.options import (
+    AsJson,
+    DryRun,
+    Judge,
+    Kinds,
+    PlanFile,
+    Quiet,
+    Resume,
+    Said,
+    Sources,
+    Store,
+    Verbose,
+    plan_of,
+    planned,
+)
 from groundtrace.errors import PlanError, PlatformError
 
 if TYPE_CHECKING:
@@ -42,81 +57,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-Sources = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="SOURCE",
-        help="What to read: otel:PATH, jsonl:PATH, a path whose content says which, or one plan file (*.toml). "
-        "A PATH is a file, a folder, a glob or - for standard input.",
-        show_default=False,
-    ),
-]
-PlanFile = Annotated[
-    str | None,
-    typer.Option("--plan", help="A plan file for whatever this line does not say.", metavar="FILE"),
-]
-Rubrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A rubric; repeat for more. (left out: the four built in, each for its kind of record)", metavar="RUBRIC"
-    ),
-]
-Judge = Annotated[
-    str | None,
-    typer.Option(help="Who judges. (left out: offline, which needs no key and no network)", metavar="JUDGE"),
-]
-Sinks = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Where scores go: otel:FOLDER, jsonl:FILE; repeat for more. (left out: beside the traces)", metavar="SINK"
-    ),
-]
-Kinds = Annotated[
-    str | None,
-    typer.Option(
-        "--kind",
-        help="What requests are read as: auto, a summary where the prompt asks for one; answer, none; summary, all. "
-        "(left out: auto)",
-        metavar="KIND",
-    ),
-]
-MaxCost = Annotated[
-    float | None,
-    typer.Option(
-        help="US dollars the judges may cost; then nothing more is asked, and --resume goes on.", metavar="USD"
-    ),
-]
-Share = Annotated[
-    float | None,
-    typer.Option(help="Share of the traces to look at, 0 to 1. (left out: of files all)", metavar="SHARE"),
-]
-Since = Annotated[str | None, typer.Option(help="Only traces from then on: 24h, 7d, 2026-11-29.", metavar="TIME")]
-Until = Annotated[str | None, typer.Option(help="Only traces before then.", metavar="TIME")]
-Cascade = Annotated[
-    str | None,
-    typer.Option(help="A full judge for what the first one doubts. (left out: none)", metavar="JUDGE"),
-]
-Scores = Annotated[
-    str | None,
-    typer.Option(help="Which scores are sent: all, or headline, each rubric's own. (left out: all)", metavar="WHICH"),
-]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        help="What is remembered between runs, so that nothing is judged or written twice: a file, a PostgreSQL URL, "
-        "or none. (left out: a file in your data directory)",
-        metavar="WHERE",
-    ),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run that was stopped or killed last.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Read and count; no judge is asked, nothing is written.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but trouble and what was lost.")]
-Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", help="Print the plan, everything that was noted, and what was behind trouble."),
-]
 
 
 def main() -> None:
@@ -192,21 +132,10 @@ def demo() -> None:
 
 
 @app.command("run")
+@planned()
 def run_command(
-    sources: Sources = None,
     *,
-    rubric: Rubrics = None,
-    judge: Judge = None,
-    cascade: Cascade = None,
-    to: Sinks = None,
-    scores: Scores = None,
-    kind: Kinds = None,
-    max_cost: MaxCost = None,
-    sample: Share = None,
-    since: Since = None,
-    until: Until = None,
-    plan_file: PlanFile = None,
-    store: Store = None,
+    said: Said,
     resume: Resume = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -217,23 +146,17 @@ def run_command(
     from groundtrace.cli import life, printed
     from groundtrace.run import run
 
-    deeper = {"judge": cascade} if cascade else None
-    said: dict[str, Any] = {"scores": scores, "cascade": deeper, "kind": kind, "max_cost": max_cost}
-    said |= {"rubrics": rubric, "judge": judge, "sinks": to, "sample": sample, "since": since, "until": until}
     with _border():
         if resume:
-            beside = {**said, "source": sources, "--plan": plan_file, "--dry-run": dry_run or None}
-            found = life.unfinished(store, [name for name, value in beside.items() if value not in (None, [])])
+            found = life.unfinished(said.keys["store"], [*said.names, *(["--dry-run"] if dry_run else [])])
             if found is None:
                 return
             run_id, plan = found
         else:
-            run_id, plan = "", _plan(sources, plan_file, **said, store=store, dry_run=dry_run or None)
+            run_id, plan = "", said.plan(dry_run=dry_run or None)
             plan = plan.model_copy(update={"store": plan.store or "default"})
         if verbose:
-            logging.basicConfig()
-            logging.getLogger("groundtrace").setLevel(logging.DEBUG)
-            typer.echo(plain(plan.to_toml(), lines=True), err=True, nl=False)
+            talk(plan)
         with _progress(quiet=quiet) as watch, life.stoppable("" if plan.dry_run else life.command(plan)) as stopping:
             report = run(plan, progress=watch, stopping=stopping, run_id=run_id)
         if as_json:
@@ -287,7 +210,7 @@ def show(
         with _border():
             if as_json:
                 raise PlanError("json", "--explain", "is for people", hint="leave one of the two out")
-            explained.show(explanations(_plan(sources, plan_file, kind=kind), explain))
+            explained.show(explanations(plan_of(sources, plan_file, kind=kind), explain))
         return
     out = printed.console()
 
@@ -298,7 +221,7 @@ def show(
             out.print(printed.record(record))
 
     with _border():
-        report = look(_plan(sources, plan_file, kind=kind), see)
+        report = look(plan_of(sources, plan_file, kind=kind), see)
         if not as_json:
             out.print(printed.looked(report))
     _leave(report, notes=None)
@@ -315,7 +238,7 @@ def doctor(
     from groundtrace.cli.doctor import examine
 
     with _border():
-        plan = _plan(sources or (None if plan_file else ["otel:-"]), plan_file, judge=judge)
+        plan = plan_of(sources or (None if plan_file else ["otel:-"]), plan_file, judge=judge)
         sound = examine(
             plan, sources=bool(sources or plan_file), judge=judge is not None or bool(plan_file) or not sources
         )
@@ -371,18 +294,11 @@ def _tell(lines: Sequence[str], more: int = 0, where: str = "") -> None:
         typer.echo(f"groundtrace: {plain(line)}", err=True)
 
 
-def _plan(sources: Sequence[str] | None, plan_file: str | None = None, **said: Any) -> Plan:
-    """The plan of a command line; an option that was not given says nothing."""
-    from groundtrace.plan import Plan
-
-    files = [source for source in sources or () if source.endswith(".toml")]
-    if files and (len(sources or ()) > 1 or plan_file is not None):
-        hint = f"a plan names its own; for these sources write --plan {files[0]}"
-        raise PlanError("source", files[0], "is a plan and stands beside other sources", hint=hint)
-    given = {key: value for key, value in said.items() if value not in (None, [])}
-    if files:
-        return Plan.from_toml(files[0], **given)
-    return Plan.from_args(plan_file=plan_file, sources=sources or None, **given)
+def talk(plan: Plan) -> None:
+    """Show the plan, and from now on what is behind trouble."""
+    logging.basicConfig()
+    logging.getLogger("groundtrace").setLevel(logging.DEBUG)
+    typer.echo(plain(plan.to_toml(), lines=True), err=True, nl=False)
 
 
 @contextmanager
@@ -463,5 +379,8 @@ def plain(text: str, limit: int | None = None, *, lines: bool = False) -> str:
     return "".join(c if c in "\n\u200d" or unicodedata.category(c)[0] != "C" else ascii(c)[1:-1] for c in text)
 
 
+from groundtrace.cli import attach as _attach  # noqa: E402, F401 - adds its commands, and needs what stands above
 from groundtrace.cli import review as _review  # noqa: E402, F401 - adds its command, and needs what stands above
 from groundtrace.cli import rubric as _rubric  # noqa: E402, F401 - same
+from groundtrace.cli import serve as _serve  # noqa: E402, F401 - same
+from groundtrace.cli import watch as _watch  # noqa: E402, F401 - same

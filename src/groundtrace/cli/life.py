@@ -6,7 +6,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,24 +82,40 @@ def command(plan: Plan, run_id: str = "") -> str:
     return f"groundtrace run --resume{where}" + (f" (run {run_id}, in {Path.cwd()})" if run_id else "")
 
 
+class Asked:
+    """Whether we were asked to stop, called; `by` holds the numbers of the signals that came."""
+
+    def __init__(self) -> None:
+        self.by: list[int] = []
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        return bool(self.by)
+
+    @property
+    def code(self) -> int:
+        """What a command that only ends when it is asked to ends with: SIGTERM is how a service is ended."""
+        return 130 if signal.SIGINT in self.by else 0
+
+
 @contextmanager
-def stoppable(how: str = "") -> Iterator[Callable[[], bool]]:
+def stoppable(how: str = "") -> Iterator[Asked]:
     """Whether Ctrl-C or SIGTERM came: the first lets what is in flight finish, a second stops at once.
 
     A second raises KeyboardInterrupt, which says how the run is gone on with.
     """
-    asked: list[int] = []
+    asked = Asked()
 
     def stop(number: int, _: FrameType | None) -> None:
-        asked.append(number)
-        if len(asked) > 1:
+        asked.by.append(number)
+        if len(asked.by) > 1:
             raise KeyboardInterrupt(how)
         typer.echo("groundtrace: stopping; what is in flight finishes (Ctrl-C again stops at once)", err=True)
         sys.stderr.flush()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(asked)
+        yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

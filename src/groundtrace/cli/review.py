@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from groundtrace.cli import Store as Where
 from groundtrace.cli import _border, app, figure, plain
+from groundtrace.cli.options import Store as Where
 from groundtrace.errors import PlanError, PlatformError
 
 if TYPE_CHECKING:
@@ -56,6 +56,14 @@ def review(
     ] = None,
     who: Annotated[str | None, typer.Option(help="Whose decision it is. (left out: you)", metavar="NAME")] = None,
     why: Annotated[str, typer.Option(help="Why, for whoever reads the card.", metavar="TEXT")] = "",
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="First take what people said of the cards there, as langsmith:PROJECT.",
+            metavar="SOURCE",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a card.")] = False,
 ) -> None:
     """List the cards that wait for a person, most urgent first; show one; accept, correct or reject it."""
@@ -63,6 +71,13 @@ def review(
 
     with _border():
         state = _state(accept=accept, reject=reject, corrections=correct or ())
+        if source is not None:
+            from groundtrace.cli.answers import take
+
+            if card is not None or state is not None:
+                hint = "write groundtrace review --from SOURCE alone"
+                raise PlanError("from", source, "stands beside a card of your own", hint=hint)
+            take(store, source)
         if card is None:
             if state is not None:
                 raise PlanError("card", "", "is not named", hint="name one of those that `groundtrace review` lists")

@@ -159,7 +159,8 @@ def _placed(trace: Trace, span: Span, given: Record) -> Record:
 def _ref(within: Ref, span_id: str | None, keys: Mapping[str, str] | None = None) -> Ref:
     """A span of the trace that is referred to, or that trace."""
     ident = sound(span_id) if span_id is not None else None
-    return Ref(within.platform, within.project, sound(within.trace_id), ident, keys or {})
+    held = {**within.keys, **keys} if keys else within.keys
+    return Ref(within.platform, within.project, sound(within.trace_id), ident, held)
 
 
 def _keys(request: Request) -> dict[str, str]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groundtrace.run.life import Life
-from groundtrace.run.river import River, Watch, survey
+from groundtrace.run.river import Cut, River, Watch, survey
 from groundtrace.run.writing import Passing
 from groundtrace.tally import About, Report
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from groundtrace.plan import Plan
     from groundtrace.ports import Memory
 
-__all__ = ["Report", "Watch", "look", "run"]
+__all__ = ["Report", "Watch", "look", "remembering", "run"]
 
 
 def run(
@@ -34,17 +34,18 @@ def run(
     progress: Watch | None = None,
     stopping: Callable[[], bool] | None = None,
     run_id: str = "",
+    cut: Cut | None = None,
 ) -> Report:
     """Do what the plan says and report it. PlanError or PlatformError before anything starts; later trouble is told.
 
     With a store in the plan, or a `memory` that outlives the run, nothing is asked or written twice, and two runs at
     once share the work. `progress` is called from time to time. Once `stopping` says so, what is in flight finishes
     and the rest is left; a run killed or stopped goes on when the plan runs again. `run_id` names a run to go on with:
-    PlanError where it goes on elsewhere.
+    PlanError where it goes on elsewhere. `cut` is told of every source that was not read and judged to its end.
     """
     begin = time.perf_counter()
-    with _remembering(plan, memory) as kept:
-        river = River.opened(plan, kept or Passing(), progress=progress, stopping=stopping)
+    with remembering(plan, memory) as kept:
+        river = River.opened(plan, kept or Passing(), progress=progress, stopping=stopping, cut=cut)
         started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         ident = run_id or _ident(plan, started)
         about = About(
@@ -68,7 +69,7 @@ def look(plan: Plan, see: Callable[[Record], None]) -> Report:
 
 
 @contextmanager
-def _remembering(plan: Plan, memory: Memory | None) -> Iterator[Memory | None]:
+def remembering(plan: Plan, memory: Memory | None) -> Iterator[Memory | None]:
     """The memory of a run: the one given, or the plan's store, open for as long as it takes."""
     if memory is not None or plan.store in (None, "none") or plan.dry_run:
         yield memory

@@ -26,6 +26,8 @@ class Isolated:
 
     def __init__(self, what: str, tell: Callable[[str], None], *, lets: tuple[type[Exception], ...] = ()) -> None:
         self.what, self.tell, self.lets = what, tell, lets
+        self.raised: Exception | None = None
+        """What was told, for who has to know its kind."""
 
     def __enter__(self) -> None:
         """Nothing to prepare."""
@@ -33,6 +35,7 @@ class Isolated:
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
         if not isinstance(error, Exception) or isinstance(error, self.lets):
             return False
+        self.raised = error
         named = "" if isinstance(error, PlatformError | PlanError) else f"{type(error).__name__}: "
         logging.getLogger(__name__).debug("%s", self.what or named, exc_info=error)
         what = "" if isinstance(error, GroundtraceError) and error.of == "store" else self.what

@@ -57,6 +57,8 @@ class Reading:
         self.platform = source.platform
         self.put_off: list[Trace] = []
         """Traces another run worked on when they were read."""
+        self.cut: Exception | None = None
+        """What ended the reading before its end."""
         self.report = Report()
         self._weighing = Weighing(plan, self._note)
         self._passages = resolver(plan, self._note)
@@ -134,10 +136,12 @@ class Reading:
         traces: Iterator[Trace] | None = None
         while True:
             trace = None
-            with Isolated(f"reading {self._source.platform}", self._fail):
+            border = Isolated(f"reading {self._source.platform}", self._fail)
+            with border:
                 traces = begin() if traces is None else traces
                 trace = next(traces, None)
             if trace is None:
+                self.cut = self.cut or border.raised
                 return
             if trace.spans and all(getattr(span, "is_judging", False) for span in trace.spans):
                 self.report += Report(passed={OUR_OWN: 1})

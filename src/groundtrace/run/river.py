@@ -42,6 +42,9 @@ _PAUSE, _PATIENCE = 0.2, 600.0
 Watch: TypeAlias = Callable[[int, int], None]
 """Is told how far a run is: traces read, cards written."""
 
+Cut: TypeAlias = "Callable[[Exception | None], None]"
+"""Is told that a source was not read and judged to its end, and by what, where that is known."""
+
 Bank: TypeAlias = "tuple[Source, Sequence[Door]]"
 """A source and the sinks its cards go to."""
 
@@ -62,6 +65,7 @@ class River:
     watch: Watch
     stopping: Callable[[], bool]
     budget: Budget
+    cut: Cut
 
     @classmethod
     def opened(
@@ -71,6 +75,7 @@ class River:
         *,
         progress: Watch | None = None,
         stopping: Callable[[], bool] | None = None,
+        cut: Cut | None = None,
     ) -> Self:
         """Open all a plan names; PlanError or PlatformError where one of them can't be."""
         doors = [Door(_named(spec), load("sink", spec)) for spec in plan.sinks]
@@ -95,6 +100,7 @@ class River:
             watch=progress or _unwatched,
             stopping=lambda: wished() or budget.is_spent,
             budget=budget,
+            cut=cut or _uncut,
         )
 
     @functools.cached_property
@@ -133,6 +139,8 @@ class River:
                 if not self.stopping() and not writing.vain:
                     writing.left_over()
         reading.give_up()
+        if reading.cut or passage.broken or writing.vain >= _VAIN or self.stopping():
+            self.cut(reading.cut)
         notes = [*_notes(f"source {source.platform}", source), *self.choosing.purse.notes, *self.budget.notes]
         judges = (self.judge, self.full) if self.full else (self.judge,)
         notes += [note for judge in judges for note in _notes(f"judge {judge.id}", judge)]
@@ -308,6 +316,10 @@ def _unsaid(_: str) -> None:
 
 def _unstopped(_: Callable[[], bool]) -> None:
     """A judge that never waits for long."""
+
+
+def _uncut(_: Exception | None) -> None:
+    """Nobody minds."""
 
 
 def _unwatched(_: int, __: int) -> None:

@@ -25,6 +25,7 @@ from groundtrace.model import Record
 from groundtrace.store import rows, tables, textless
 from groundtrace.store.address import address_of
 from groundtrace.store.database import Database
+from groundtrace.store.inbox import Inbox
 from groundtrace.store.leases import Leases, ended, owner, run_key
 from groundtrace.store.places import Places
 from groundtrace.store.prepared import Prepared
@@ -137,6 +138,8 @@ class Store:
         self._database = database
         self._keep_text = keep_text
         self._leases = Leases(database, clock)
+        self.inbox = Inbox(database)
+        """What platforms' rules named and nobody evaluated yet."""
         self._run = ""
 
     def __repr__(self) -> str:

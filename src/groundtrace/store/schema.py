@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Step: TypeAlias = "Callable[[Connection], None]"
 
-VERSION = 3
+VERSION = 4
 """The tables as `tables.py` has them."""
 
 
@@ -69,7 +69,26 @@ def _spending(connection: Connection) -> None:
     connection.execute(text("CREATE INDEX IF NOT EXISTS groundtrace_replies_time ON groundtrace_replies (time)"))
 
 
-STEPS: Mapping[int, Step] = MappingProxyType({2: _reviews, 3: _spending})
+def _deliveries(connection: Connection) -> None:
+    """Traces that a platform's rules named and that are to be evaluated."""
+    seq = (
+        "BIGSERIAL PRIMARY KEY"
+        if connection.dialect.name == "postgresql"
+        else "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"
+    )
+    connection.execute(
+        text(
+            f"CREATE TABLE IF NOT EXISTS groundtrace_inbox (seq {seq}, platform TEXT NOT NULL, project TEXT NOT NULL, "
+            "trace_id TEXT NOT NULL, turn BIGINT NOT NULL, attempts INTEGER NOT NULL, time TEXT NOT NULL)"
+        )
+    )
+    place = "groundtrace_inbox_trace ON groundtrace_inbox (platform, project, trace_id)"
+    connection.execute(text(f"CREATE UNIQUE INDEX IF NOT EXISTS {place}"))
+    order = "groundtrace_inbox_due ON groundtrace_inbox (platform, attempts, seq)"
+    connection.execute(text(f"CREATE INDEX IF NOT EXISTS {order}"))
+
+
+STEPS: Mapping[int, Step] = MappingProxyType({2: _reviews, 3: _spending, 4: _deliveries})
 """What brings a store from version n - 1 to n, by n. A step is never changed once it was released."""
 
 _LOCK = 6010031

@@ -195,6 +195,21 @@ receipts = Table(
 )
 Index("groundtrace_receipts_card", receipts.c.card_id)
 
+inbox = Table(
+    "groundtrace_inbox",
+    metadata,
+    _seq(),
+    _text("platform"),
+    _text("project"),
+    _text("trace_id"),
+    Column("turn", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    _text("time"),
+    sqlite_autoincrement=True,
+)
+Index("groundtrace_inbox_trace", inbox.c.platform, inbox.c.project, inbox.c.trace_id, unique=True)
+Index("groundtrace_inbox_due", inbox.c.platform, inbox.c.attempts, inbox.c.seq)
+
 leases = Table(
     "groundtrace_leases",
     metadata,

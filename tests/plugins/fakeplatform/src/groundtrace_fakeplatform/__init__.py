@@ -15,7 +15,7 @@ from groundtrace.adapters.published import PREFIX, Result, State, receipts, resu
 from groundtrace.errors import PlatformError
 from groundtrace.judges.offline import OfflineJudge
 from groundtrace.judges.pool import hear
-from groundtrace.model import Case, Check, Label, Receipt, Ref, Reply, Scorecard, Signal, Trace, Window, load
+from groundtrace.model import Case, Check, Delivery, Label, Receipt, Ref, Reply, Scorecard, Signal, Trace, Window, load
 
 if TYPE_CHECKING:
     from groundtrace.ports import Again, Choose, Sink
@@ -27,11 +27,29 @@ class FakeSource:
     platform = "fake"
     default_share = 0.1
 
-    def __init__(self, url: str) -> None:
-        self._url, self._line = url, _Line(url)
+    def __init__(self, url: str, *, ids: tuple[str, ...] = ()) -> None:
+        self._url, self._line, self._ids = url, _Line(url), ids
+
+    @staticmethod
+    def delivered(told: Any) -> Delivery:
+        """What a message names: the stand-in's address is the project."""
+        if not isinstance(told, dict) or "traces" not in told:
+            raise PlatformError("no message of a rule")
+        return Delivery("rule", tuple((told["project"], ident) for ident in told["traces"]))
+
+    def _named(self, choose: Choose) -> Iterator[Trace]:
+        """The traces asked for by id; one that is not there yet may come."""
+        for ident in self._ids:
+            if choose(Ref("fake", trace_id=ident), ()):
+                held = self._line.asked("GET", f"/traces/{ident}")
+                whole = load(Trace, held["whole"]) if held else Trace(Ref("fake", trace_id=ident), complete=False)
+                yield replace(whole, ref=of_dataclass(whole.ref, platform="fake", trace_id=ident))
 
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:
         """Each trace that is chosen; feedback that came later counts."""
+        if self._ids:
+            yield from self._named(choose)
+            return
         late: dict[str, tuple[Signal, ...]] = {}
         for said in self._line.asked("GET", "/feedback"):
             signal = Signal(said["name"], said["value"], negative=said["value"] < 0)
@@ -146,7 +164,8 @@ class _Line:
         """The answer; PlatformError where it is a refusal."""
         answer = self._client.request(method, path, **told)
         if answer.status_code != 200:
-            raise PlatformError(f"fake: {method} {path} was answered by {answer.status_code}")
+            denied = answer.status_code in (401, 403)
+            raise PlatformError(f"fake: {method} {path} was answered by {answer.status_code}", denied=denied)
         return answer.json()
 
 

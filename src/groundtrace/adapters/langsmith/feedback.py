@@ -1,0 +1,320 @@
+"""A score as LangSmith's feedback: what is sent of it, and what a row that is there says of itself.
+
+A row that is there can only be changed in its score, value and comment [LangSmith's API]; what else is sent with a
+change is taken or ignored, which is not known. So the last line of the comment says which content this is and whose
+word it is; it is believed over the metadata, which may be of the version before.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from groundtrace.adapters.ledger import Stamp, stamp, stamp_of
+from groundtrace.adapters.lines import clean
+from groundtrace.adapters.published import PREFIX, Result
+from groundtrace.model import Ref, Scorecard, Target
+
+if TYPE_CHECKING:
+    from groundtrace.adapters.langsmith.api import Api
+
+SOURCE = "model"
+"""The kind of source all our feedback names; that of people is `app` or `api`, and never touched."""
+
+COMMENT = 10_000
+"""Bytes of a comment: no limit of LangSmith's is known; the store has the whole text."""
+
+TRIMMED = 1_000
+"""And of one that LangSmith refused as too large."""
+
+PAGE = 100
+"""Rows of feedback a page, the most LangSmith gives."""
+
+_SHORT = 500
+_DIGITS = 4
+"""LangSmith keeps so many decimals, and refuses more [SDK]."""
+
+_MARK = re.compile(r"\[groundtrace ([0-9a-z]{1,16}) (scored|unscored|pending_review) (human|llm|offline): .*\]")
+_HUMAN = stamp("", "human", "scored").rank
+_SPAN = re.compile("[0-9a-f]{16}")
+
+
+class Place(NamedTuple):
+    """The run feedback is put on. Its start is part of LangSmith's key: always the run's own, with a zone."""
+
+    run_id: str
+    trace_id: str
+    project_id: str = ""
+    start_time: str = ""
+
+
+class Row(NamedTuple):
+    """Feedback of ours as LangSmith gives it back."""
+
+    id: str
+    key: str
+    run_id: str
+    score: float | None
+    value: object
+    stamp: Stamp
+    card_id: str
+    correction: object
+
+    @property
+    def name(self) -> str:
+        """The score's name, without what stands before it on a platform."""
+        return self.key.removeprefix(PREFIX)
+
+
+# --- where it goes --------------------------------------------------------------------------------------------------
+
+
+def target_of(card: Scorecard, target: Target) -> Ref:
+    """What of a card's trace feedback is put on: the target that was asked for, else the root."""
+    return card.targets.get(target) or card.targets.get("root") or card.ref
+
+
+def place_of(ref: Ref) -> Place | None:
+    """The run behind a ref, as far as the ref tells; None where it is no run of LangSmith's.
+
+    The id of an OpenTelemetry span is that of a run once LangSmith has ingested it, filled up with zeros [SDK]. A start
+    is only believed of the root, whose id is the trace's: a pull keeps one for the whole trace.
+
+    >>> place_of(Ref("otel", trace_id="0" * 31 + "a", span_id="00f067aa0ba902b7")).run_id
+    '00000000-0000-0000-00f0-67aa0ba902b7'
+    """
+    trace_id = identity(ref.trace_id)
+    run_id = identity(ref.span_id) if ref.span_id else trace_id
+    if run_id is None:
+        return None
+    told = ref.keys if ref.platform == "langsmith" and run_id in (trace_id, ref.keys.get("run_id")) else {}
+    project = (ref.project if ref.platform == "langsmith" else None) or ""
+    return Place(run_id, trace_id or "", project, zoned(told.get("start_time")))
+
+
+def identity(text: str | None) -> str | None:
+    """A run's or trace's id as LangSmith spells it; None where it is none."""
+    try:
+        return str(uuid.UUID(f"{text:0>32}" if _SPAN.fullmatch(text or "") else text))
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def zoned(time: object) -> str:
+    """A time with its zone, which is UTC where it names none; empty where it is no time.
+
+    LangSmith refuses a time without one, and puts it under another key where it is spelled otherwise.
+
+    >>> zoned("2026-03-06T10:00:00.123456"), zoned("2026-03-06T11:00:00.5+01:00")
+    ('2026-03-06T10:00:00.123456+00:00', '2026-03-06T10:00:00.500000+00:00')
+    """
+    try:
+        moment = dt.datetime.fromisoformat(str(time))
+    except ValueError:
+        return ""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).isoformat()
+
+
+# --- what is sent ---------------------------------------------------------------------------------------------------
+
+
+def body(card: Scorecard, result: Result, place: Place, *, extend: bool) -> dict[str, Any]:
+    """The feedback of one result, as it is created."""
+    source: dict[str, Any] = {"type": SOURCE, "metadata": _facts(card, result)}
+    made: dict[str, Any] = {
+        "id": result.feedback_id,
+        "run_id": place.run_id,
+        "trace_id": place.trace_id,
+        "session_id": place.project_id,
+        "start_time": place.start_time,
+        "key": result.name,
+        **said(card, result),
+        "error": result.error is not None,
+        "feedback_source": source,
+        "extend_trace_retention": extend,
+    }
+    if (config := ranged(result)) is not None:
+        made["feedback_config"] = config
+    if (judged := identity(card.details.get("judge_run_id"))) is not None:
+        source["metadata"]["__run"] = {"run_id": judged}
+    return made
+
+
+def said(card: Scorecard, result: Result) -> dict[str, Any]:
+    """The part of it that can be changed later."""
+    value = None if result.value is None else round(float(result.value), _DIGITS)
+    return {"score": value, "value": _sound(result.label), "comment": _comment(card, result)}
+
+
+def changed(made: Mapping[str, Any], *, bare: bool) -> dict[str, Any]:
+    """A feedback as a change of the row that is there: never which run it is on, or when that started."""
+    names = ("score", "value", "comment") if bare else ("score", "value", "comment", "error", "feedback_source")
+    return {name: made[name] for name in names}
+
+
+def trimmed(made: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with the least that still says what it is."""
+    source = made["feedback_source"]
+    kept = {name: fact for name, fact in source["metadata"].items() if name in _LEAST}
+    text, _, mark = made["comment"].rpartition("\n")
+    return {**made, "comment": f"{_cut(text, TRIMMED // 2)}\n{mark}", "feedback_source": {**source, "metadata": kept}}
+
+
+_LEAST = frozenset({"rubric", "version", "judge", "judge_kind", "status", "card_id", "content_hash", "__run"})
+
+
+def fault(result: Result) -> str | None:
+    """Why a result would not be understood, or would break LangSmith's lists, before it is sent.
+
+    >>> fault(Result("source_support", "id", "hash", value=4.0, label=["Some string here"]))
+    "a label must be text, not ['Some string here'] @ $.source_support.label"
+    """
+    for name, told, kinds, wanted in (
+        ("label", result.label, str, "text"),
+        ("explanation", result.explanation, str, "text"),
+        ("value", result.value, (int, float), "a number"),
+    ):
+        odd = told is not None and not isinstance(told, kinds)
+        if odd or (isinstance(told, float) and not math.isfinite(told)):
+            return f"a {name} must be {wanted}, not {str(told)[:80]} @ $.{result.score}.{name}"
+    return None
+
+
+def ranged(result: Result) -> dict[str, Any] | None:
+    """The range of its key, which LangSmith keeps from the first feedback on."""
+    if result.low is None or result.high is None:
+        return None
+    return {"type": "continuous", "min": result.low, "max": result.high}
+
+
+def _facts(card: Scorecard, result: Result) -> dict[str, Any]:
+    """Who judged by what, and whose slice it is; of a held card nothing by which its score could be guessed."""
+    held = card.status == "pending_review"
+    facts: dict[str, Any] = {
+        "evaluator": f"groundtrace/{card.rubric}",
+        "rubric": card.rubric,
+        "version": card.version,
+        "prompt_hash": card.prompt_hash,
+        "judge": card.judge,
+        "judge_kind": card.judge_kind,
+        "temperature": card.temperature,
+        "calibration": card.calibration,
+        "limits": card.limits,
+        "status": card.status,
+        "decided_by": card.decided_by,
+        "partial": card.partial,
+        "confidence": None if held else card.confidence,
+        "root_cause": None if held else card.root_cause,
+        "risk": card.risk,
+        "priority": card.waits,
+        "review": [review.reason for review in card.review],
+        "flags": list(card.flags),
+        "source_ids": list(card.source_ids[:50]),
+        "card_id": card.id,
+        "record_id": card.record_id,
+        "content_hash": result.content_hash,
+        "low": result.low,
+        "high": result.high,
+    }
+    facts |= {f"slice.{name}": value for name, value in card.slices.items()}
+    return {str(_sound(name)): _fact(fact) for name, fact in facts.items() if fact not in (None, "", [])}
+
+
+def _fact(fact: Any) -> Any:
+    if isinstance(fact, list):
+        return [_fact(item) for item in fact]
+    return _cut(str(_sound(fact)), _SHORT) if isinstance(fact, str) else fact
+
+
+def _comment(card: Scorecard, result: Result) -> str:
+    """Why, as far as there is room for it, and in the last line which content it is."""
+    judge = " ".join(str(_sound(f"{card.rubric} {card.version} by {card.judge or card.judge_kind}")).split())
+    head = f"{result.content_hash[:16]} {card.status} {card.judge_kind}"
+    mark = f"[groundtrace {head}: {_cut(judge, 200)}]"
+    why = result.explanation or result.error or ""
+    if result.error and result.error not in why:
+        why = f"{result.error}: {why}"
+    text = _cut(str(_sound(why)), COMMENT - len(mark.encode()) - 2)
+    return f"{text}\n\n{mark}" if text else mark
+
+
+def _cut(text: str, most: int) -> str:
+    """The text in so many bytes of UTF-8, with a mark where it was cut.
+
+    >>> _cut("a" * 100, 50)
+    'aaaaaaaaaaaaaaaa ... (cut: 100 characters in all)'
+    """
+    encoded = text.encode()
+    if len(encoded) <= most:
+        return text
+    mark = f" ... (cut: {len(text)} characters in all)"
+    return encoded[: max(0, most - len(mark) - 1)].decode(errors="ignore") + mark
+
+
+def _sound(text: str | None) -> str | None:
+    """A text every server takes: no half characters, for which the SDK would drop all emoji, and no NUL."""
+    return None if text is None else clean(text).replace("\x00", "\ufffd")
+
+
+# --- what is there --------------------------------------------------------------------------------------------------
+
+
+def pages(api: Api, asked: Mapping[str, Any], patience: float | None = None) -> Iterator[list[Any]]:
+    """All feedback that fits, a page at a time."""
+    offset = 0
+    while True:
+        told = api.call("GET", "/feedback", params={**asked, "limit": PAGE, "offset": offset}, patience=patience)
+        page = told if isinstance(told, list) else []
+        yield page
+        if len(page) < PAGE:
+            return
+        offset += PAGE
+
+
+def rows(told: object) -> Iterator[Row]:
+    """Our feedback in what LangSmith listed."""
+    for raw in told if isinstance(told, list) else ():
+        if not isinstance(raw, Mapping) or not str(raw.get("key")).startswith(PREFIX):
+            continue
+        source = raw.get("feedback_source")
+        if isinstance(source, Mapping) and source.get("type") == SOURCE:
+            facts = source.get("metadata")
+            yield _row(raw, facts if isinstance(facts, Mapping) else {})
+
+
+def _row(raw: Mapping[str, Any], facts: Mapping[str, Any]) -> Row:
+    score = raw.get("score")
+    mark = _MARK.fullmatch(str(raw.get("comment") or "").rstrip().rpartition("\n")[2])
+    facts_of = str(facts.get("content_hash"))[:16], facts.get("status"), facts.get("judge_kind")
+    content, status, kind = mark.groups() if mark else facts_of
+    stamped = stamp(content, kind, status)
+    corrected = raw.get("correction")
+    return Row(
+        id=str(raw.get("id")),
+        key=str(raw.get("key")),
+        run_id=str(raw.get("run_id")),
+        score=float(score) if isinstance(score, int | float) else None,
+        value=raw.get("value"),
+        stamp=stamped._replace(rank=_HUMAN) if corrected else stamped,
+        card_id=str(facts.get("card_id") or ""),
+        correction=corrected,
+    )
+
+
+def holds(row: Row, made: Mapping[str, Any], result: Result) -> bool:
+    """Whether a row says what was to be said."""
+    return row.stamp.content_hash == result.content_hash[:16] and same(row.score, made["score"])
+
+
+def same(one: float | None, other: float | None) -> bool:
+    """Whether two scores are one, as LangSmith counts decimals."""
+    return one is other or (one is not None and other is not None and abs(one - other) < 10**-_DIGITS)
+
+
+def due_of(card: Scorecard, result: Result) -> Stamp:
+    """The stamp of a result about to be written, as a row tells it."""
+    return stamp_of(card, result.content_hash[:16], result.score)

@@ -1,0 +1,73 @@
+"""What was lost or left on the way, counted, for the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+OURS = "{n} trace of our own judges: left out", "{n} traces of our own judges: left out"
+PENDING = "{n} trace has not ended: left for the next run", "{n} traces have not ended: left for the next run"
+STALE = (
+    "{n} trace began more than a day ago and was never told to have ended",
+    "{n} traces began more than a day ago and were never told to have ended",
+)
+YOUNG = "{n} trace ended just now: left for the next run", "{n} traces ended just now: left for the next run"
+GROWING = (
+    "{n} trace has runs that have not ended or not come yet: left for the next run",
+    "{n} traces have runs that have not ended or not come yet: left for the next run",
+)
+UNENDED = (
+    "{n} trace holds runs that were never told to have ended: read as it is",
+    "{n} traces hold runs that were never told to have ended: read as they are",
+)
+ORPHANED = (
+    "{n} trace lacks runs that others stand below: read as it is",
+    "{n} traces lack runs that others stand below: read as they are",
+)
+VANISHED = (
+    "{n} trace was listed, but LangSmith gave none of its runs: left for the next run",
+    "{n} traces were listed, but LangSmith gave none of their runs: left for the next run",
+)
+FULL = (
+    "{n} trace has as many runs as LangSmith keeps of one, 25,000: there may have been more",
+    "{n} traces have as many runs as LangSmith keeps of one, 25,000: there may have been more",
+)
+DAMAGED = (
+    "{n} run held halves of characters, which are U+FFFD now",
+    "{n} runs held halves of characters, which are U+FFFD now",
+)
+AFRESH = (
+    "{n} window was begun again, for LangSmith's cursor had run out: no trace was taken twice",
+    "{n} windows were begun again, for LangSmith's cursor had run out: no trace was taken twice",
+)
+UNFILTERED = ("LangSmith does not take a query by many roots: whole windows were read instead",) * 2
+PARTIAL = ("LangSmith gives fewer runs of many traces than of one: they were asked for one by one instead",) * 2
+NAMELESS = (
+    "{n} run has no time that can be read: left out",
+    "{n} runs have no time that can be read: left out",
+)
+UNLISTED = ("LangSmith finds no traces by when feedback came: all feedback since then was listed instead",) * 2
+UNSCALED = ("the feedback configs could not be had, so only scores up to 0 count as complaints",) * 2
+
+Problem = tuple[str, str]
+
+
+class Losses:
+    """Counts problems, and says them."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[Problem] = Counter()
+
+    def add(self, problem: Problem, count: int = 1) -> None:
+        """Count one more."""
+        if count:
+            self._counts[problem] += count
+
+    def count(self, problem: Problem) -> int:
+        """How many there were."""
+        return self._counts[problem]
+
+    def notes(self, payloads: Mapping[str, int]) -> tuple[str, ...]:
+        """One line a problem, and one a reason for which inputs or outputs are not there."""
+        told = [(one if n == 1 else many).format(n=f"{n:,}") for (one, many), n in self._counts.items()]
+        return (*told, *(f"inputs or outputs kept apart from {n:,} runs {why}" for why, n in payloads.items()))
