@@ -30,8 +30,11 @@ from groundtrace.cli.options import (
     Quiet,
     Resume,
     Said,
+    Share,
+    Since,
     Sources,
     Store,
+    Until,
     Verbose,
     plan_of,
     planned,
@@ -190,6 +193,9 @@ def show(
         ),
     ] = None,
     kind: Kinds = None,
+    sample: Share = None,
+    since: Since = None,
+    until: Until = None,
     store: Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a record.")] = False,
 ) -> None:
@@ -210,7 +216,7 @@ def show(
         with _border():
             if as_json:
                 raise PlanError("json", "--explain", "is for people", hint="leave one of the two out")
-            explained.show(explanations(plan_of(sources, plan_file, kind=kind), explain))
+            explained.show(explanations(plan_of(sources, plan_file, kind=kind, since=since, until=until), explain))
         return
     out = printed.console()
 
@@ -221,7 +227,8 @@ def show(
             out.print(printed.record(record))
 
     with _border():
-        report = look(plan_of(sources, plan_file, kind=kind), see)
+        plan = plan_of(sources, plan_file, kind=kind, sample=sample, since=since, until=until)
+        report = look(plan, see)
         if not as_json:
             out.print(printed.looked(report))
     _leave(report, notes=None)

@@ -21,8 +21,8 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SOURCE",
-        help="What to read: otel:PATH, jsonl:PATH, a path whose content says which, or one plan file (*.toml). "
-        "A PATH is a file, a folder, a glob or - for standard input.",
+        help="What to read: otel:PATH, jsonl:PATH, a path whose content says which, langsmith:PROJECT, or one plan "
+        "file (*.toml). A PATH is a file, a folder, a glob or - for standard input.",
         show_default=False,
     ),
 ]
@@ -43,7 +43,9 @@ Judge = Annotated[
 Sinks = Annotated[
     list[str] | None,
     typer.Option(
-        help="Where scores go: otel:FOLDER, jsonl:FILE; repeat for more. (left out: beside the traces)", metavar="SINK"
+        help="Where scores go: otel:FOLDER, jsonl:FILE, langsmith:PROJECT; repeat for more. (left out: beside the "
+        "traces, or on them)",
+        metavar="SINK",
     ),
 ]
 Kinds = Annotated[
@@ -63,7 +65,9 @@ MaxCost = Annotated[
 ]
 Share = Annotated[
     float | None,
-    typer.Option(help="Share of the traces to look at, 0 to 1. (left out: of files all)", metavar="SHARE"),
+    typer.Option(
+        help="Share of the traces to look at, 0 to 1. (left out: of files all, of a platform 0.1)", metavar="SHARE"
+    ),
 ]
 Since = Annotated[str | None, typer.Option(help="Only traces from then on: 24h, 7d, 2026-11-29.", metavar="TIME")]
 Until = Annotated[str | None, typer.Option(help="Only traces before then.", metavar="TIME")]

@@ -86,15 +86,22 @@ def console() -> Console:
 # --- a run ----------------------------------------------------------------------------------------------------------
 
 
+def _unjudged(report: Report) -> Iterator[str]:
+    """Why nothing was judged, or nothing under some rubrics."""
+    if not report.traces:
+        yield "Nothing was found to judge."
+    elif not report.cards and report.growing == report.traces:
+        yield "No trace is over yet, or each ended just now: run again in a while."
+    elif not report.cards:
+        yield "No record is of a kind that these rubrics are for."
+    elif idle := [plain(rubric) for rubric, records in report.suited.items() if not records]:
+        yield f"No record is of a kind that is judged by {' or '.join(idle)}."
+
+
 def summary(report: Report, *, lowest: int = _FEW, kinds: int | None = _KINDS) -> Group:
     """A run for a person: scores, cards, the lowest, what was not read whole, where the scores went."""
     parts: list[ConsoleRenderable] = [Text(reading(report), "bold")]
-    if not report.traces:
-        parts.append(Text("Nothing was found to judge."))
-    elif not report.cards:
-        parts.append(Text("No record is of a kind that these rubrics are for."))
-    elif idle := [plain(rubric) for rubric, records in report.suited.items() if not records]:
-        parts.append(Text(f"No record is of a kind that is judged by {' or '.join(idle)}."))
+    parts += [Text(line) for line in _unjudged(report)]
     if report.scores:
         parts += [_GAP, _Scores(report)]
     if report.cards:

@@ -304,10 +304,11 @@ def _named(spec: Spec) -> str:
 
 
 def _home(source: Source) -> Door:
-    """Where the scores of a source go by themselves; the report calls it by its files, where it has some."""
+    """Where the scores of a source go by themselves; the report calls it by its files, or by the project."""
     sink: Sink = source.home()
     files = ", ".join(map(str, getattr(sink, "files", ())))
-    return Door(files or f"home of {source.platform}", sink)
+    project = getattr(source, "project", None)
+    return Door(files or (f"{source.platform}:{project}" if project else f"home of {source.platform}"), sink)
 
 
 def _unsaid(_: str) -> None:
