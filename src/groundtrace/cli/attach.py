@@ -42,8 +42,7 @@ def attach_command(
     secret_env: Annotated[
         str | None,
         typer.Option(
-            help="The environment variable that holds the secret groundtrace serve asks for. (left out: the URL holds "
-            "it, or none is sent)",
+            help="The environment variable that holds the secret groundtrace serve asks for. (left out: none is sent)",
             metavar="NAME",
         ),
     ] = None,
@@ -87,7 +86,8 @@ def _asked(spec: str, what: str) -> Callable[..., Sequence[str]]:
 def _check(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise PlanError("url", url, "is no address", hint="write https://HOST/PATH")
+        shown, asked, _ = url.partition("?")  # behind it may be a secret
+        raise PlanError("url", f"{shown}{asked and '?***'}", "is no address", hint="write https://HOST/PATH")
 
 
 def _tell(lines: Sequence[str]) -> None:

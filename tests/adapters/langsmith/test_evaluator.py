@@ -210,6 +210,33 @@ def test_passages_of_a_child_run_are_found_in_an_old_experiment(house: House, *,
     assert house.told()[SUPPORT][0]["feedback_source"]["metadata"]["slice.retriever"] == "retrieve"
 
 
+@pytest.mark.parametrize("lack", ["absent", "running", "between"])
+def test_what_is_not_there_yet_is_asked_for_again_by_the_next_evaluator(house: House, lack: str) -> None:
+    """A trace of an old experiment may still be on its way in; a whole one is fetched once."""
+    middle = traceable(name="middle")(retrieving)
+
+    def target(inputs: dict[str, Any]) -> dict[str, Any]:
+        return middle(inputs)
+
+    house.experiment(target)
+    runs = house.store.runs
+    whole = {ident: dict(row) for ident, row in runs.items()}
+    [root] = [Run(**row) for row in whole.values() if not row.get("parent_run_id")]
+    [kid] = [row for row in runs.values() if row["run_type"] == "retriever"]
+    if lack == "running":
+        kid.update(end_time=None, outputs=None, status="pending")
+    for row in (row for row in whole.values() if row["id"] != str(root.id)):
+        if lack == "absent" or (lack == "between" and row["id"] != kid["id"]):
+            del runs[row["id"]]
+    of(client=house.client)(root)
+    runs.update(whole)
+    before = len(house.store.log)
+    for name, key in (("source_support", SUPPORT), ("rag_faithfulness", CLAIMS)):
+        told = {result.key: result.score for result in of(name, client=house.client)(root)["results"]}
+        assert told[key] == 5
+    assert len([row for row in house.store.log[before:] if "/traces/" in row["path"]]) == 1
+
+
 def test_an_old_experiment_is_asked_of_the_client_given(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else of the one that evaluates: the environment may name another place, or none."""
     name = house.experiment(retrieving).experiment_name

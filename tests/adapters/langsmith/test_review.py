@@ -115,6 +115,24 @@ def test_only_what_is_new_is_given(stand: Stand) -> None:
     assert len(list(labels(stand.api(), stand.api().project(PROJECT), later - 3600 * 10**9))) == 1
 
 
+@pytest.mark.parametrize("days", [15, 390])
+def test_what_is_said_of_an_old_score_comes_back(stand: Stand, days: int) -> None:
+    """A correction of ours, and an answer that was changed: it counts when that was, not when the row was made."""
+    card = _waiting(stand, 1, 3)
+    list(stand.sink().write([card]))
+    _said(stand, 1, "rag_faithfulness.claim_support", 2)
+    now = dt.datetime.now(dt.UTC)
+    for row in stand.store.feedback.values():
+        row |= {"created_at": (now - dt.timedelta(days=days)).isoformat(), "modified_at": now.isoformat()}
+    stand.store.feedback[card.feedback_id("rag_faithfulness")]["correction"] = {"score": 1}
+    since = int((now - dt.timedelta(hours=1)).timestamp() * 1e9)
+    said = labels(stand.api(), stand.api().project(PROJECT), since)
+    assert sorted((label.score, label.value) for label in said) == [
+        ("rag_faithfulness", 1),
+        ("rag_faithfulness.claim_support", 2),
+    ]
+
+
 def test_what_people_said_decides_the_cards_of_the_store(
     stand: Stand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

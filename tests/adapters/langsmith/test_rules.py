@@ -61,6 +61,76 @@ def test_a_rule_that_differs_is_changed(stand: Stand) -> None:
     assert rule["webhooks"][0]["headers"] == {"X-Groundtrace-Secret": "another-secret-of-ours"}
 
 
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        ({"is_enabled": False}, "disabled"),
+        ({"sampling_rate": 0.001}, "sampling rate 0.001"),
+        ({"filter": 'eq(name, "x")'}, 'filter eq(name, "x")'),
+        ({"filter": None}, "no filter"),
+        ({"tree_filter": 'has(tags, "a")', "trace_filter": ""}, 'tree filter has(tags, "a")'),
+        ({"extend_webhook_trace_retention": True}, "traces kept longer"),
+    ],
+)
+def test_a_rule_somebody_changed_is_put_right_and_it_is_said_how_it_was(
+    stand: Stand, odd: dict[str, Any], said: str
+) -> None:
+    """One that tells less than was asked for is not there already."""
+    attached(stand)
+    (rule,) = stand.store.rules.values()
+    right = dict(rule)
+    rule |= odd
+    (line,) = attached(stand)
+    assert line.startswith(f"changed rule {rule['id']} of project ferries ({said} before): 10% of its new traces")
+    assert {name: told for name, told in rule.items() if told} == {name: told for name, told in right.items() if told}
+    assert " is there already: " in attached(stand)[0]
+
+
+def test_a_rule_that_does_more_is_left_and_it_is_said_how_it_differs(stand: Stand) -> None:
+    """It is not ours to change; where it tells all that was asked for, nothing is amiss."""
+    attached(stand)
+    (rule,) = stand.store.rules.values()
+    rule |= {"add_to_dataset_id": "d"}
+    assert " is there already: " in attached(stand)[0]
+    rule |= {"is_enabled": False, "sampling_rate": 0.001}
+    before = dict(rule)
+    (line,) = attached(stand)
+    assert "tells the address, but not as was asked: disabled, sampling rate 0.001; it was left" in line
+    assert "for it does more (add_to_dataset_id); by hand: project ferries" in line
+    assert rule == before
+
+
+def test_a_rule_of_ours_beside_one_that_does_more_is_the_one_that_is_changed(stand: Stand) -> None:
+    """Whichever was made first."""
+    webhooks = [{"url": URL, "headers": HEADERS}]
+    busy = {"display_name": "busy", "session_id": stand.project, "webhooks": webhooks, "add_to_dataset_id": "d"}
+    stand.api().call("POST", "/runs/rules", json=busy)
+    stand.api().call("POST", "/runs/rules", json={**busy, "add_to_dataset_id": None, "sampling_rate": 1})
+    first, other = attached(stand)
+    assert first.startswith("changed rule ")
+    assert other.endswith("tells the same address: it was left")
+
+
+def test_a_secret_in_an_address_is_not_said(stand: Stand) -> None:
+    """Not by what was done, not by what to do by hand, not where the server gives it back."""
+    secret = "hunter2hunter2hunter2"
+    url, api, project = f"{URL}?secret={secret}", stand.api(), Project(stand.project, PROJECT, "")
+    said = [*attach(api, project, url, share=0.1, headers={}), *attach(api, project, url, share=1, headers={})]
+    said += attach(api, project, URL, share=1, headers={})
+    (rule, _) = stand.store.rules.values()
+    rule["webhooks"].append({"url": f"{URL}/other?secret={secret}"})
+    said += detach(api, project, url)
+    rule["webhooks"].pop()
+    said += [*detach(api, project, url), *detach(api, project, url)]
+    assert said[0].endswith(f"told to {URL}?***; how long they are kept is not prolonged")
+    for method, act in (("POST", attach), ("GET", detach)):
+        fault(stand, method, "/runs/rules", 403, body={"detail": f"no {url}, {secret}"}, times=9)
+        with pytest.raises(Refused) as caught:
+            act(api, project, url, **({"share": 1, "headers": {}} if act is attach else {}))
+        said += [str(caught.value), caught.value.detail]
+    assert secret not in "".join(said)
+
+
 def test_detached_there_is_none_and_others_stay(stand: Stand) -> None:
     """A rule of another address, of another project, or that does more, is not ours to remove."""
     attached(stand)

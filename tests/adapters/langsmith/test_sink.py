@@ -11,8 +11,9 @@ from langsmith.utils import get_env_var
 
 from groundtrace.adapters.langsmith.api import Api
 from groundtrace.adapters.langsmith.sink import LangSmithSink
+from groundtrace.adapters.langsmith.source import LangSmithSource
 from groundtrace.errors import PlatformError
-from groundtrace.model import Ref, Score
+from groundtrace.model import Ref, Score, Window
 from groundtrace.ports import Sink
 from groundtrace.testing import HOSTILE_TEXTS, SinkContract, sample_card
 from pushing import PROJECT, Stand, about, standing, states
@@ -112,7 +113,7 @@ def test_hostile_texts_arrive_and_change_nothing_the_second_time(stand: Stand, t
 
 
 def test_a_judges_own_trace_is_linked(stand: Stand) -> None:
-    """From a score to how it came about."""
+    """From a score to how it came about, where a plugin's rubric names it."""
     run = str(uuid.uuid4())
     list(stand.sink().write([stand.card(1, details={"judge_run_id": run})]))
     row = next(iter(stand.store.feedback.values()))
@@ -282,6 +283,34 @@ def test_a_persons_word_is_kept(stand: Stand) -> None:
         key: row for key, row in before.items() if key != other
     }
     assert not stand.asked("DELETE")
+
+
+@pytest.mark.parametrize("number", [1, None])
+def test_an_edited_number_is_kept_from_every_later_version(stand: Stand, number: float | None) -> None:
+    """Whatever version or judge comes next, and where the score would be withdrawn; a person takes it out too."""
+    card = stand.card(1)
+    list(stand.sink().write([card]))
+    key = card.feedback_id("source_support")
+    stand.store.feedback[key]["score"] = number
+    before = dict(stand.store.feedback[key])
+    newer = card.model_copy(update={"version": "2", "judge": "other", "judge_kind": "llm"})
+    for next_one in (newer, card.model_copy(update={"status": "pending_review"})):
+        receipts = list(stand.sink().write([next_one]))
+        kept = {r.score: r.reason for r in receipts if r.state == "kept"}
+        assert kept == {"source_support": "somebody changed it on LangSmith"}
+        assert stand.store.feedback[key] == before
+
+
+def test_an_edited_number_of_a_score_that_had_none_is_kept(stand: Stand) -> None:
+    """A person gave the number we did not have."""
+    card = stand.card(1)
+    list(stand.sink().write([card]))
+    key = card.feedback_id("source_support.citation_precision")
+    assert stand.store.feedback[key]["score"] is None
+    stand.store.feedback[key]["score"] = 0.5
+    receipts = list(stand.sink().write([card.model_copy(update={"version": "2"})]))
+    assert {r.score for r in receipts if r.state == "kept"} == {"source_support.citation_precision"}
+    assert stand.store.feedback[key]["score"] == 0.5
 
 
 def test_a_key_with_another_range_is_left_and_said(stand: Stand) -> None:
@@ -464,6 +493,22 @@ def test_2533_a_start_without_a_zone_gets_one(stand: Stand) -> None:
     card = card.model_copy(update={"ref": ref, "targets": {"root": ref}})
     assert states(list(stand.sink().write([card]))) == {"written": 2}
     assert {row["start_time"] for row in stand.store.feedback.values()} == {"2026-03-06T10:00:00.123456+00:00"}
+
+
+@pytest.mark.parametrize("flags", [{}, {"sdb_query_enabled": False}])
+@pytest.mark.parametrize("begun", ["2026-11-01T08:00:01.25", "2026-11-01T08:00:01", "2026-11-01T09:00:01.000001+01:00"])
+def test_a_start_has_the_same_bytes_however_it_is_known(stand: Stand, flags: dict[str, bool], begun: str) -> None:
+    """Pulled with its trace, or looked up for its feedback: as the API spells it, by which LangSmith files it."""
+    stand.store.flags |= flags
+    ident = stand.run(1, start_time=begun)
+    (pulled,) = LangSmithSource(PROJECT, url=stand.url, ids=(ident,)).traces(Window(), lambda *_: True)
+    looked_up = about(1, project=stand.project, keys=False)
+    starts = set()
+    for card in (looked_up.model_copy(update={"ref": pulled.ref, "targets": {"root": pulled.ref}}), looked_up):
+        assert states(list(stand.sink().write([card]))) == {"written": 2}
+        starts |= {row["start_time"] for row in stand.store.feedback.values()}
+        stand.store.feedback.clear()
+    assert starts == {pulled.ref.keys["start_time"]}
 
 
 def test_2525_feedback_that_was_deleted_and_came_back_is_one_current_score(stand: Stand) -> None:

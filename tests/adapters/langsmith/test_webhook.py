@@ -250,6 +250,11 @@ def test_attach_and_detach_from_the_command_line(stand: Stand, tmp_path: Path) -
     assert [text.split(" ")[0] for text in told] == ["created", "changed", "removed"]
     assert SECRET not in "".join(told)
     assert not stand.store.rules
+    for odd in (f"example.org/langsmith?secret={SECRET}", f"https://?secret={SECRET}"):
+        line = [*word, "attach", f"langsmith:{PROJECT}", "--url", odd]
+        done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+        assert (done.returncode, "is no address" in done.stderr) == (2, True)
+        assert SECRET not in done.stdout + done.stderr
 
 
 HURRIED = """

@@ -17,6 +17,7 @@ from __future__ import annotations
 import email.utils
 import functools
 import json
+import math
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ from langsmith import Client
 from langsmith.utils import LangSmithError
 from requests.adapters import HTTPAdapter
 from requests.exceptions import RequestException
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 from urllib3.util import Retry
 
 from groundtrace.adapters.lines import cleaned
@@ -55,7 +56,10 @@ HOSTS = {
     "https://apac.api.smith.langchain.com": "APAC",
 }
 PATIENCE = 900.0
-"""Seconds one request may take with all its retries: a rate limit of the top of the hour is not waited for."""
+"""Seconds after which a request is not tried again, where nobody says how long to wait for it."""
+
+_LONGEST = 366 * 86_400.0
+"""A Retry-After of more seconds is no time anybody waits for, and is not believed."""
 
 CONNECTIONS = 32
 """Requests that may be under way at once."""
@@ -85,7 +89,8 @@ class Api:
 
     `url` is the API's address (else LANGSMITH_ENDPOINT, else the US one), `workspace` an id that a key of a whole
     organisation needs (else LANGSMITH_WORKSPACE_ID). The client is our own: it never samples, and sends at once.
-    `clock` and `sleep` are for tests.
+    `patience` is how many seconds may pass until a request is sent for the last time; without it, that is PATIENCE, and
+    a Retry-After of any length is kept to. `clock` and `sleep` are for tests.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class Api:
         url: str | None = None,
         workspace: str | None = None,
         *,
-        patience: float = PATIENCE,
+        patience: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -154,13 +159,13 @@ class Api:
             return "v2"
         return "v1" if flags.get("ch_query_enabled", True) else "v2"
 
-    def project(self, name: str) -> Project:
+    def project(self, name: str, *, patience: float | None = None) -> Project:
         """The project of a name or id; it is never created. PlanError where there is none."""
         if name not in self._known:
-            found = self.call("GET", "/sessions", params={"name": name, "limit": 1})
+            found = self.call("GET", "/sessions", params={"name": name, "limit": 1}, patience=patience)
             rows = [row for row in found or () if isinstance(row, dict) and row.get("name") == name]
             if not rows and _is_id(name):
-                rows = [self.call("GET", f"/sessions/{name}")]
+                rows = [self.call("GET", f"/sessions/{name}", patience=patience)]
             if not rows:
                 hint = f"there is none in this workspace of the {self.region} region; `groundtrace doctor` says more"
                 raise PlanError("langsmith", name, "is no project", hint=hint)
@@ -180,12 +185,14 @@ class Api:
     ) -> Any:
         """What LangSmith answers, decoded; asked again, in its own time, where it may be well the next time.
 
-        Raises Refused. A Retry-After of any length is kept to, up to `patience` seconds in all.
+        Raises Refused. With `patience`, or that of this line, no time is waited that would end after so many seconds,
+        whoever named it. Without either, a Retry-After of any length is kept to.
         """
+        waiting = _Waiting(self._patience if patience is None else patience, self._clock)
         retrying = Retrying(
             sleep=self._sleep,
-            wait=_wait,
-            stop=stop_after_delay(self._patience if patience is None else patience),
+            wait=waiting.seconds,
+            stop=waiting.is_over,
             retry=retry_if_exception(_is_passing),
             reraise=True,
         )
@@ -222,11 +229,29 @@ def _mended(data: bytes) -> Any:
         return None
 
 
-def _wait(state: RetryCallState) -> float:
-    """Seconds until the next try: what LangSmith named, else a random time from a window that doubles."""
+class _Waiting:
+    """How long one request is waited for, and whether it is sent again; tenacity asks either of them first."""
+
+    def __init__(self, patience: float | None, clock: Callable[[], float]) -> None:
+        self._patience, self._clock, self._began = patience, clock, clock()
+
+    def seconds(self, state: RetryCallState) -> float:
+        """Seconds until the next try: what LangSmith named, else a random time from a window that doubles."""
+        named = _named(state)
+        return min(_backoff(state), max(0.0, self._left())) if named is None else named
+
+    def is_over(self, state: RetryCallState) -> bool:
+        """Whether it was long enough, or would be before the time LangSmith named."""
+        left = self._left()
+        return left <= 0 or (self._patience is not None and (_named(state) or 0.0) > left)
+
+    def _left(self) -> float:
+        return self._began + (PATIENCE if self._patience is None else self._patience) - self._clock()
+
+
+def _named(state: RetryCallState) -> float | None:
     error = state.outcome.exception() if state.outcome else None
-    named = error.retry_after if isinstance(error, Refused) else None
-    return named if named is not None else _backoff(state)
+    return error.retry_after if isinstance(error, Refused) else None
 
 
 def _is_passing(error: BaseException) -> bool:
@@ -272,18 +297,18 @@ def _short(error: Exception) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds named by Retry-After, as a number or a date."""
+    """Seconds named by Retry-After, as a number or a date; None where they are none that could be waited for."""
     named = headers.get("Retry-After")
     if named is None:
         return None
     try:
-        return max(0.0, float(named))
+        seconds = float(named)
     except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(named).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
+        try:
+            seconds = email.utils.parsedate_to_datetime(named).timestamp() - time.time()
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) and seconds <= _LONGEST else None
 
 
 def _is_id(name: str) -> bool:

@@ -21,7 +21,7 @@ def checks(
 ) -> Iterator[Check]:
     """Address, key, workspace, project, query API, rates, retention; a key that is not taken ends it.
 
-    `patience` is how many seconds are waited for an answer.
+    `patience` is after how many seconds something is asked for the last time.
     """
     try:
         where = f"{api.url} ({api.region})"
@@ -39,7 +39,7 @@ def checks(
     rows = [row for row in told if isinstance(row, dict)] if isinstance(told, list) else []
     yield _workspace(api, rows)
     if project is not None:
-        yield _project(api, project, [str(row.get("name")) for row in rows])
+        yield _project(api, project, [str(row.get("name")) for row in rows], patience)
     yield _generation(api)
     yield Check("LangSmith rates", well=True, detail=_rates())
     yield _retention(extend=extend_retention)
@@ -84,10 +84,10 @@ def _workspace(api: Api, rows: list[dict[str, object]]) -> Check:
     return Check("LangSmith workspace", well=True, detail=named or "is not told")
 
 
-def _project(api: Api, name: str, names: list[str]) -> Check:
+def _project(api: Api, name: str, names: list[str], patience: float) -> Check:
     """Whether the project is there; else which one may be meant."""
     try:
-        found = api.project(name)
+        found = api.project(name, patience=patience)
     except PlanError:
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
         meant = f"did you mean {near[0]!r}? " if near else ""

@@ -56,12 +56,12 @@ Border: TypeAlias = "Callable[[Callable[[str], None]], AbstractContextManager[No
 """Inside of it anything may be raised; it tells what was, and goes on."""
 
 _PATIENCE = 60.0
-"""Seconds a trace is asked for, with all retries: an experiment waits meanwhile."""
+"""Seconds after which a trace is asked for no more, whatever LangSmith says to wait: an experiment waits meanwhile."""
 
 _DEEP = 64
 _PAYLOAD = 20_000_000
 _MANY, _FRESH = 64, 60.0
-"""Traces held for other evaluators of the same runs, and for how many seconds."""
+"""Whole traces held for other evaluators of the same runs, and for how many seconds."""
 
 _ANYWHERE = Place("", "")
 """The SDK says itself which run its results are on."""
@@ -225,29 +225,35 @@ class _Fetching:
         self._lock = threading.Lock()
 
     def trace(self, run: Run | RunTree) -> Trace:
-        """The trace of a run, or what of it is there."""
+        """The trace of a run, or what of it is there: that alone is asked for again by the next evaluator."""
         ident, project = _trace_id(run), _project(run)
         if _project_id(run) is None:  # a live run, which may not have left yet
             self._api.client.flush()
-            return self._asked(self._api.project(project or "").id, ident)
+            return self._asked(self._api.project(project or "").id, ident)[0]
         with self._lock:
             at, held = self._held.get(ident, (-_FRESH, None))
         if held is None or time.monotonic() - at > _FRESH:
-            held = self._asked(str(project), ident)
+            held, whole = self._asked(str(project), ident)
+            if not whole:
+                return held
             with self._lock:
                 self._held[ident] = time.monotonic(), held
                 while len(self._held) > _MANY:
                     del self._held[next(iter(self._held))]
         return held
 
-    def _asked(self, project: str, ident: str) -> Trace:
-        queries, payloads = Queries(self._api, project), Payloads(_PAYLOAD)
+    def _asked(self, project: str, ident: str) -> tuple[Trace, bool]:
+        """A trace, and whether all of it seems to be there: runs below its root, all of them ended and joined."""
+        queries, payloads = Queries(self._api, project), Payloads(_PAYLOAD, lambda: self._api.url)
         try:
             page = queries.trace(ident)
             held = [payloads.filled(row) for row in page.rows]
         finally:
             payloads.close()
-        return rows.trace(Ref(rows.PLATFORM, project, ident), held, damaged=page.damaged)
+        trace = rows.trace(Ref(rows.PLATFORM, project, ident), held, damaged=page.damaged)
+        known = {span.id for span in trace.spans}
+        joined = all(span.parent_id is None or span.parent_id in known for span in trace.spans)
+        return trace, len(known) > 1 and joined and all(map(rows.is_over, held))
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,19 +1,20 @@
 """A score as LangSmith's feedback: what is sent of it, and what a row that is there says of itself.
 
 A row that is there can only be changed in its score, value and comment [LangSmith's API]; what else is sent with a
-change is taken or ignored, which is not known. So the last line of the comment says which content this is and whose
-word it is; it is believed over the metadata, which may be of the version before.
+change is taken or ignored, which is not known. So the last line of the comment says which content this is, whose word
+it is and which number was written; it is believed over the metadata, which may be of the version before. A score that
+is not that number is one somebody edited.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import re
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from groundtrace.adapters.langsmith.rows import zoned
 from groundtrace.adapters.ledger import Stamp, stamp, stamp_of
 from groundtrace.adapters.lines import clean
 from groundtrace.adapters.published import PREFIX, Result
@@ -38,13 +39,20 @@ _SHORT = 500
 _DIGITS = 4
 """LangSmith keeps so many decimals, and refuses more [SDK]."""
 
-_MARK = re.compile(r"\[groundtrace ([0-9a-z]{1,16}) (scored|unscored|pending_review) (human|llm|offline): .*\]")
+_MARK = re.compile(
+    r"\[groundtrace ([0-9a-z]{1,16}) (scored|unscored|pending_review) (human|llm|offline)"
+    r" (none|-?\d+(?:\.\d+)?(?:e[-+]?\d+)?): .*\]"
+)
+_NO_NUMBER = "none"
 _HUMAN = stamp("", "human", "scored").rank
 _SPAN = re.compile("[0-9a-f]{16}")
 
 
 class Place(NamedTuple):
-    """The run feedback is put on. Its start is part of LangSmith's key: always the run's own, with a zone."""
+    """The run feedback is put on.
+
+    Its start is part of LangSmith's key: always the run's own, as the API spells it, with the zone it may lack.
+    """
 
     run_id: str
     trace_id: str
@@ -63,6 +71,8 @@ class Row(NamedTuple):
     stamp: Stamp
     card_id: str
     correction: object
+    edited: bool = False
+    """Whether its score is another than was written, as far as the mark tells."""
 
     @property
     def name(self) -> str:
@@ -104,26 +114,16 @@ def identity(text: str | None) -> str | None:
         return None
 
 
-def zoned(time: object) -> str:
-    """A time with its zone, which is UTC where it names none; empty where it is no time.
-
-    LangSmith refuses a time without one, and puts it under another key where it is spelled otherwise.
-
-    >>> zoned("2026-03-06T10:00:00.123456"), zoned("2026-03-06T11:00:00.5+01:00")
-    ('2026-03-06T10:00:00.123456+00:00', '2026-03-06T10:00:00.500000+00:00')
-    """
-    try:
-        moment = dt.datetime.fromisoformat(str(time))
-    except ValueError:
-        return ""
-    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC).isoformat()
-
-
 # --- what is sent ---------------------------------------------------------------------------------------------------
 
 
 def body(card: Scorecard, result: Result, place: Place, *, extend: bool) -> dict[str, Any]:
-    """The feedback of one result, as it is created."""
+    """The feedback of one result, as it is created.
+
+    The run of the judge's own trace is linked where the card's `details` name it as `judge_run_id`: a plugin's rubric
+    does that whose judge is traced on LangSmith. No judge of ours does: what `trace_judge` leaves are OpenTelemetry
+    spans, and whether they go to LangSmith is for an exporter to know; a card may be of several of them.
+    """
     source: dict[str, Any] = {"type": SOURCE, "metadata": _facts(card, result)}
     made: dict[str, Any] = {
         "id": result.feedback_id,
@@ -146,8 +146,11 @@ def body(card: Scorecard, result: Result, place: Place, *, extend: bool) -> dict
 
 def said(card: Scorecard, result: Result) -> dict[str, Any]:
     """The part of it that can be changed later."""
-    value = None if result.value is None else round(float(result.value), _DIGITS)
-    return {"score": value, "value": _sound(result.label), "comment": _comment(card, result)}
+    return {"score": _number(result), "value": _sound(result.label), "comment": _comment(card, result)}
+
+
+def _number(result: Result) -> float | None:
+    return None if result.value is None else round(float(result.value), _DIGITS)
 
 
 def changed(made: Mapping[str, Any], *, bare: bool) -> dict[str, Any]:
@@ -233,7 +236,8 @@ def _fact(fact: Any) -> Any:
 def _comment(card: Scorecard, result: Result) -> str:
     """Why, as far as there is room for it, and in the last line which content it is."""
     judge = " ".join(str(_sound(f"{card.rubric} {card.version} by {card.judge or card.judge_kind}")).split())
-    head = f"{result.content_hash[:16]} {card.status} {card.judge_kind}"
+    number = _NO_NUMBER if (value := _number(result)) is None else repr(value)
+    head = f"{result.content_hash[:16]} {card.status} {card.judge_kind} {number}"
     mark = f"[groundtrace {head}: {_cut(judge, 200)}]"
     why = result.explanation or result.error or ""
     if result.error and result.error not in why:
@@ -287,21 +291,24 @@ def rows(told: object) -> Iterator[Row]:
 
 
 def _row(raw: Mapping[str, Any], facts: Mapping[str, Any]) -> Row:
-    score = raw.get("score")
+    told = raw.get("score")
+    score = float(told) if isinstance(told, int | float) else None
     mark = _MARK.fullmatch(str(raw.get("comment") or "").rstrip().rpartition("\n")[2])
     facts_of = str(facts.get("content_hash"))[:16], facts.get("status"), facts.get("judge_kind")
-    content, status, kind = mark.groups() if mark else facts_of
+    content, status, kind = mark.groups()[:3] if mark else facts_of
+    written = mark[4] if mark else None
     stamped = stamp(content, kind, status)
     corrected = raw.get("correction")
     return Row(
         id=str(raw.get("id")),
         key=str(raw.get("key")),
         run_id=str(raw.get("run_id")),
-        score=float(score) if isinstance(score, int | float) else None,
+        score=score,
         value=raw.get("value"),
         stamp=stamped._replace(rank=_HUMAN) if corrected else stamped,
         card_id=str(facts.get("card_id") or ""),
         correction=corrected,
+        edited=written is not None and not same(score, None if written == _NO_NUMBER else float(written)),
     )
 
 

@@ -1,13 +1,15 @@
 """Inputs and outputs too large for their row, which LangSmith keeps apart under an address that is good for a while.
 
-Attachments are kept so too, and are left alone. Not verified: that v2 tells such addresses, and for how long they work.
+Attachments are kept so too, and are left alone. What a row names is fetched over https, from the API's own address, and
+from this machine where the API is on it too: nobody reads along then, and a row reaches nothing inside a network. Not
+verified: that v2 tells such addresses, for how long they work, and that they may be relative.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,10 +23,14 @@ _TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
 
 
 class Payloads:
-    """Fetches what stands apart from rows, of at most `most` bytes each; `lost` says why some could not be had."""
+    """Fetches what stands apart from rows, of at most `most` bytes each; `lost` says why some could not be had.
 
-    def __init__(self, most: int) -> None:
+    `api` tells the API's address, which is only asked for once something stands apart.
+    """
+
+    def __init__(self, most: int, api: Callable[[], str] | None = None) -> None:
         self._most = most
+        self._api = api
         self._client: httpx2.Client | None = None
         self.fetched = 0
         self.lost: dict[str, int] = {}
@@ -50,7 +56,9 @@ class Payloads:
             self._client = None
 
     def _fetch(self, place: str) -> Any:
-        if not _is_safe(place):
+        api = self._api() if self._api else ""
+        place = _resolved(place, api)
+        if not _is_safe(place, api):
             raise _Lost("stand at an address that is not https: not fetched")
         if self._client is None:  # its own: the key of LangSmith's API is nobody else's business
             self._client = httpx2.Client(timeout=_TIMEOUT, follow_redirects=False)
@@ -82,21 +90,40 @@ def _address(told: object) -> str | None:
     return place if isinstance(place, str) else None
 
 
-def _is_safe(place: str) -> bool:
-    """Whether nobody between here and there can read along, or there is here.
+def _resolved(place: str, api: str) -> str:
+    """An address, of the API where it names no place; as the SDK puts them together.
 
-    >>> _is_safe("https://bucket.example/x"), _is_safe("http://127.0.0.1:9/x"), _is_safe("http://10.0.0.1/x")
-    (True, True, False)
+    >>> _resolved("/public/x?jwt=a", "https://host.example/api/v1"), _resolved("/api/x", "https://host.example/api")
+    ('https://host.example/api/v1/public/x?jwt=a', 'https://host.example/api/x')
+    """
+    if not api or not place.startswith("/") or place.startswith("//"):
+        return place
+    base = api.rstrip("/")
+    if place.startswith("/api/"):
+        base = base.removesuffix("/v1").removesuffix("/api")
+    return f"{base}{place}"
+
+
+def _is_safe(place: str, api: str) -> bool:
+    """Whether a row may have something fetched from there.
+
+    >>> _is_safe("https://bucket.example/x", ""), _is_safe("http://10.0.0.1/x", "https://api.example")
+    (True, False)
+    >>> [_is_safe("http://127.0.0.1:9/x", api) for api in ("https://api.example", "http://localhost:1984/api")]
+    [False, True]
     """
     try:
-        parts = urlsplit(place)
+        parts, home = urlsplit(place), urlsplit(api)
         host = parts.hostname or ""
+        if parts.scheme == "https" or not host:
+            return bool(host)
+        own = bool(api) and parts.netloc == home.netloc and parts.scheme == home.scheme
+        return parts.scheme == "http" and (own or (_is_here(host) and _is_here(home.hostname or "")))
     except ValueError:
         return False
-    if parts.scheme == "https":
-        return bool(host)
-    if parts.scheme != "http":
-        return False
+
+
+def _is_here(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

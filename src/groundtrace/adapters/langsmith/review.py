@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from groundtrace.adapters.langsmith import feedback
+from groundtrace.adapters.langsmith import feedback, rows
 from groundtrace.adapters.langsmith.api import Api, Project, Refused
 from groundtrace.adapters.langsmith.feedback import Place
 from groundtrace.adapters.published import NOT_APPLICABLE, PREFIX
@@ -27,8 +27,6 @@ _QUEUE = "/annotation-queues"
 _PLATFORM = "/api/v1/platform/annotation-queues"
 _STATUSES = ("needs_my_review", "needs_others_review", "archived")
 _RUNS = 50
-_OVERLAP = dt.timedelta(days=14)
-"""Feedback is listed by when it was created: what was changed later is found so long after that."""
 
 _SOMEBODY = "somebody on LangSmith"
 _INSTRUCTIONS = (
@@ -192,11 +190,13 @@ class Answers:
         return (f"{self._lost} {said}",) if self._lost else ()
 
     def labels(self, since: int | None = None) -> Iterator[Label]:
-        """Their labels, said or changed since then (nanoseconds since 1970)."""
+        """Their labels, said or changed since then (nanoseconds since 1970).
+
+        All feedback under our keys is looked through: LangSmith can leave out what was made before a time, and what was
+        changed since may have been made at any.
+        """
         after = None if since is None else dt.datetime.fromtimestamp(since / 1e9, dt.UTC)
         asked: dict[str, Any] = {"key": self._keys(), "session": self._project, "include_user_names": "true"}
-        if after is not None:
-            asked["min_created_at"] = (after - _OVERLAP).isoformat()
         yield from self._corrections(asked, after)
         said = [
             row
@@ -255,8 +255,14 @@ class Answers:
 
 def _is_new(row: Mapping[str, Any], after: dt.datetime | None) -> bool:
     """Whether it was said or changed since then; what says no time is."""
-    told = feedback.zoned(row.get("modified_at") or row.get("created_at"))
+    told = _when(row)
     return after is None or not told or dt.datetime.fromisoformat(told) >= after
+
+
+def _when(row: Mapping[str, Any]) -> str:
+    """When something was last said, in UTC, as every label says it; empty where that is not told."""
+    told = rows.nanoseconds(row.get("modified_at") or row.get("created_at"))
+    return rows.written(told) if told is not None else ""
 
 
 def _label(row: Mapping[str, Any], told: Mapping[str, Any], name: str, card_id: str) -> Label | None:
@@ -266,5 +272,5 @@ def _label(row: Mapping[str, Any], told: Mapping[str, Any], name: str, card_id: 
     word = value if isinstance(value, str) else None
     if not card_id or (number is None and word != NOT_APPLICABLE):
         return None
-    when = feedback.zoned(row.get("modified_at") or row.get("created_at"))
+    when = _when(row)
     return Label(card_id=card_id, score=name, value=number, label=word, who=_SOMEBODY, when=when)

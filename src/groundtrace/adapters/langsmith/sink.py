@@ -14,6 +14,7 @@ from groundtrace.adapters.langsmith import feedback
 from groundtrace.adapters.langsmith.api import CONNECTIONS, Api, Refused
 from groundtrace.adapters.langsmith.feedback import Place, Row
 from groundtrace.adapters.langsmith.review import Queues
+from groundtrace.adapters.langsmith.rows import zoned
 from groundtrace.adapters.published import WITHDRAWN, Result, State, receipts, results, withdrawn
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Receipt, Scorecard, Target
@@ -25,7 +26,7 @@ WAITS = (1.0, 2.0, 4.0, 8.0, 15.0)
 """Seconds between looks for a run that is not ingested yet, or for feedback that is not listed yet."""
 
 _BRIEF = 10.0
-"""Seconds a look may take at a server that did not answer before."""
+"""Seconds after which a server that did not answer before is looked at no more."""
 
 _FATAL = frozenset({401, 403, 501})
 """What says that no other write will be taken either."""
@@ -162,7 +163,7 @@ class LangSmithSink:
         for project in {place.project_id for place in places}:
             ids = sorted({place.run_id for place in places if place.project_id == project})
             for row in self._runs(project, ids):
-                ident, start = feedback.identity(row.get("id")), feedback.zoned(row.get("start_time"))
+                ident, start = feedback.identity(row.get("id")), zoned(row.get("start_time"))
                 if ident and start:
                     trace = feedback.identity(row.get("trace_id")) or ident
                     found[ident] = Place(ident, trace, project, start)
@@ -432,7 +433,9 @@ class _Leaving:
 
     def _against(self, row: Row, write: _Write) -> None:
         due = feedback.due_of(self.card, write.result)
-        if row.stamp.content_hash == due.content_hash:
+        if row.edited:
+            write.state, write.reason = "kept", _EDITED
+        elif row.stamp.content_hash == due.content_hash:
             edited = not feedback.same(row.score, write.made["score"])
             write.state, write.reason = ("kept", _EDITED) if edited else ("unchanged", "")
         elif row.stamp.rank > due.rank:

@@ -92,7 +92,7 @@ class LangSmithSource:
 
     def _begin(self) -> None:
         """Forget what was noted of an earlier reading."""
-        self._losses, self._payloads = Losses(), Payloads(self._most)
+        self._losses, self._payloads = Losses(), Payloads(self._most, lambda: self.api.url)
         self._window_note = ""
         self._by_roots = self._at_once = True
         self._queries: Queries | None = None
