@@ -11,18 +11,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from sqlalchemy import update
+from starlette.applications import Starlette
 
 import killed
 from groundtrace import serve
 from groundtrace.errors import PlanError
+from groundtrace.model import Delivery
 from groundtrace.serve import Counts, Evaluation
 from groundtrace.store import Store, open_store
+from groundtrace.store.tables import inbox
 from live import Desk, around, desk_in
 from terminal import groundtrace
 
@@ -48,9 +52,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def receiving(desk: Desk, store: Store, **limits: Any) -> Iterator[tuple[httpx2.Client, Counts]]:
     """A receiver that nobody evaluates for, on a real server."""
     place, counts = serve.opened(desk.plan, "fake", "127.0.0.1:0"), Counts()
-    app = serve.receiver("fake", place.delivered, SECRET, store, counts, **limits)
-    with serve._answering(app, place.socket), httpx2.Client(base_url=place.url, trust_env=False) as client:
+    place.socket.close()
+    with served(serve.receiver("fake", place.delivered, SECRET, store, counts, **limits)) as client:
         yield client, counts
+
+
+@contextmanager
+def served(app: Starlette) -> Iterator[httpx2.Client]:
+    """Somebody who asks an application on a real server."""
+    at = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{at.getsockname()[1]}"
+    with serve._answering(app, at), httpx2.Client(base_url=url, trust_env=False) as client:
+        yield client
 
 
 def told(desk: Desk, *traces: str) -> dict[str, Any]:
@@ -128,6 +141,38 @@ def test_more_than_can_wait_is_sent_again(desk: Desk, store: Store, monkeypatch:
     assert waiting(store) == ["a", "b"]
 
 
+def test_a_run_nobody_can_read_is_counted(desk: Desk, store: Store) -> None:
+    """The others of its message are kept."""
+    counts = Counts()
+    app = serve.receiver("fake", lambda _: Delivery("rule", (("p", "a"),), 2), SECRET, store, counts)
+    with served(app) as client:
+        answer = client.post("/", json={}, headers={"X-Groundtrace-Secret": SECRET})
+    assert (answer.status_code, answer.json()) == (202, {"traces": 1, "unreadable": 2})
+    assert (waiting(store), counts.traces) == (["a"], {"unreadable": 2})
+
+
+def test_who_says_nothing_keeps_nobody_out(desk: Desk, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are: at once others are heard, and soon they are hung up on."""
+    monkeypatch.setattr(serve, "_CONNECTIONS", 8)
+    monkeypatch.setattr(serve, "_SECONDS", 0.5)
+    with receiving(desk, store) as (client, _):
+        at = client.base_url.host, client.base_url.port
+        assert at[1] is not None
+        for said in (b"", b"POST / HTTP/1.1\r\nX-Slow: "):
+            held = [socket.create_connection((at[0], at[1])) for _ in range(20)]
+            for line in held:
+                with suppress(OSError):
+                    line.sendall(said)
+            assert client.get("/health").status_code == 200
+            known = {"X-Groundtrace-Secret": SECRET}
+            assert client.post("/", json=told(desk, "t1"), headers=known).status_code == 202
+            for line in held:
+                line.settimeout(10)
+                with suppress(ConnectionError):
+                    assert line.recv(1) == b""
+                line.close()
+
+
 # --- evaluating -----------------------------------------------------------------------------------------------------
 
 
@@ -175,29 +220,62 @@ def test_a_trace_delivered_while_it_is_evaluated_is_evaluated_again(desk: Desk, 
 
 
 def test_one_that_is_not_there_keeps_no_other(desk: Desk, store: Store) -> None:
-    """It is asked for again, alone in the end, and given up after a day; that is counted and named."""
+    """It is asked for again, and given up after a day; that is counted and named."""
     ids = [desk.put(n, NOW) for n in range(33)]
     store.inbox.put("fake", [(desk.stand.url, ident) for ident in ("absent", *ids)], most=100)
     clock = Clock()
     evaluating, counts, said = evaluation(desk, store, clock)
     assert evaluating.once()
     assert not evaluating.once()
-    assert counts.traces == {"put off": 34}
-    assert desk.scored() >= {*ids[:30]}
+    assert (counts.traces, counts.state) == ({"put off": 1, "evaluated": 33}, "well")
+    assert desk.scored() == {*ids}
     for _ in range(4):
         clock.now += 1000
         while evaluating.once():
             pass
-    assert waiting(store) == ["absent"]
-    assert counts.traces["evaluated"] == 33
+    assert (waiting(store), said) == (["absent"], [])
     later = desk.put(34, NOW)
     store.inbox.put("fake", [(desk.stand.url, later)], most=100)
     assert evaluating.once()
     assert later in desk.scored()
-    (due,) = store.inbox.due("fake", 10)
-    evaluating._put_off([due._replace(since="2026-01-01")], serve.Report())
-    assert (waiting(store), counts.traces["given up"]) == ([], 1)
-    assert said[-1].startswith("gave up 1 traces a day after they were delivered (absent ...)")
+    aged(store)
+    clock.now += 1000
+    assert evaluating.once()
+    assert (waiting(store), counts.traces["given up"], counts.traces["evaluated"]) == ([], 1, 34)
+    assert said == [
+        "gave up 1 traces a day after they were delivered (absent): they are not over, or not there",
+    ]
+
+
+def aged(store: Store) -> None:
+    """All that waits was delivered long ago."""
+    with store._database.writing(at_once=True) as connection:
+        connection.execute(update(inbox).values(time="2026-01-01T00:00:00+00:00"))
+
+
+@pytest.mark.parametrize("refused", [1, 5])
+def test_one_hiccup_after_a_long_outage_loses_nothing(desk: Desk, store: Store, refused: int) -> None:
+    """Nobody is given up for what befell a whole batch, nor with one who never came; that one is, and alone."""
+    ids = [desk.put(n, NOW) for n in range(5)]
+    store.inbox.put("fake", [(desk.stand.url, ident) for ident in ("absent", *ids)], most=100)
+    aged(store)
+    desk.stand.told("/trouble", refuse=refused, status=500)
+    clock = Clock()
+    evaluating, counts, said = evaluation(desk, store, clock)
+    for _ in range(refused):
+        assert evaluating.once()
+        clock.now += 1000
+    assert "given up" not in counts.traces
+    assert len(waiting(store)) == 6
+    for _ in range(3):
+        while evaluating.once():
+            pass
+        clock.now += 1000
+    assert desk.scored() == {*ids}
+    assert (waiting(store), counts.traces["evaluated"], counts.traces["given up"]) == ([], 5, 1)
+    assert [line for line in said if "gave up" in line] == [
+        "gave up 1 traces a day after they were delivered (absent): they are not over, or not there"
+    ]
 
 
 @pytest.mark.parametrize("status", [429, 500, 401])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import json
 import os
 import signal
@@ -20,7 +21,10 @@ import neighbours
 from groundtrace.cli.watch import line
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.memory import InMemory
-from groundtrace.model import JUDGE_MARK
+from groundtrace.model import JUDGE_MARK, Ref, Trace
+from groundtrace.plan import Plan
+from groundtrace.plugins import find
+from groundtrace.run.growing import Growing
 from groundtrace.run.watch import LONGEST, Round, place_of, watch
 from groundtrace.store import open_store
 from live import Desk, around, desk_in
@@ -92,6 +96,50 @@ def test_a_watch_that_was_killed_goes_on_where_it_was(desk: Desk, tmp_path: Path
         assert len(store.runs()) == 4
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"rubrics": ("source_support",)},
+        {"sinks": ("jsonl:scores.jsonl",)},
+        {"sources": ({"use": "fake", "argument": "there", "tags": "b"},)},
+        {"sources": ({"use": "fake", "argument": "there", "url": "https://eu.example.org"},)},
+    ],
+)
+def test_another_watch_has_a_place_of_its_own(desk: Desk, other: dict[str, Any]) -> None:
+    """What one did is not done for the other, which may ask of the same traces something else."""
+    plan = desk.plan.model_copy(update={"sources": ({"use": "fake", "argument": "there", "tags": "a"},)})
+    assert place_of(plan) != place_of(plan.model_copy(update=other))
+    assert place_of(plan).startswith("watch:fake:there ")
+    assert place_of(plan) == place_of(plan.model_copy(update={"judge": "offline", "since": NOON}))
+
+
+def test_what_one_watch_reached_is_not_lost_for_another(desk: Desk) -> None:
+    """On the same store, with another rubric."""
+    clock, memory, mine = Clock(), InMemory(), desk.plan
+    desk.plan = mine.model_copy(update={"rubrics": ("source_support",)})
+    theirs = rounds(desk, memory, clock)
+    desk.plan = mine
+    next(rounds(desk, memory, clock))
+    clock.now += dt.timedelta(hours=3)
+    desk.put(1, clock.now - dt.timedelta(minutes=100))
+    next(theirs)
+    clock.now += dt.timedelta(hours=1)
+    assert next(rounds(desk, memory, clock)).report.traces == 1
+
+
+def test_a_since_that_is_said_is_where_a_watch_begins(desk: Desk) -> None:
+    """Also where one before came further; its later rounds go on from what was reached."""
+    clock, memory = Clock(), InMemory()
+    next(rounds(desk, memory, clock))
+    old = desk.put(0, ago(5 * 86400))
+    desk.plan = desk.plan.model_copy(update={"since": ago(6 * 86400)})
+    desk.stand.told("/trouble", refuse=1, status=500)
+    cut, first, second = islice(rounds(desk, memory, clock, every=60, overlap=600), 3)
+    assert (cut.since, first.since, bool(cut.trouble)) == (ago(6 * 86400), ago(6 * 86400 + 600), True)
+    assert desk.scored() == {old}
+    assert second.since > ago(600)
+
+
 @pytest.mark.parametrize("status", [429, 500])
 def test_trouble_ends_a_round_and_no_watch(desk: Desk, status: int) -> None:
     """The next one comes later and later, and reads what this one did not."""
@@ -154,19 +202,91 @@ def test_who_is_refused_stops_at_once(desk: Desk, status: int, before: int) -> N
         next(going)
 
 
-def test_a_trace_that_grows_is_waited_for_and_then_left(desk: Desk) -> None:
-    """An hour; and it is never judged before it is over."""
+def test_a_trace_of_two_hours_is_scored_once_it_is_over(desk: Desk) -> None:
+    """Long after it left the window: it is asked for by its id, also by a watch that was started again."""
     clock, memory = Clock(), InMemory()
     desk.put(0, ago(60), complete=False)
-    going = rounds(desk, memory, clock, every=1200, overlap=0)
-    seen = [(one.report.growing, one.until - one.since) for one in islice(going, 5)]
-    assert [growing for growing, _ in seen] == [1, 1, 1, 1, 0]
+    for _ in range(2):
+        going = rounds(desk, memory, clock, every=600)
+        end = clock.now + dt.timedelta(hours=1)
+        while clock.now < end:
+            next(going)
     assert not desk.scored()
-    clock.now = NOON
-    memory.move_cursor(place_of(desk.plan), ago(600).isoformat())
     desk.put(0, ago(60))
-    next(going)
+    seen = list(islice(going, 4))
     assert desk.scored() == {"t0"}
+    assert (sum(one.report.traces for one in seen), [one.given_up for one in seen]) == (1, [0, 0, 0, 0])
+    assert memory.cursor(f"growing:{place_of(desk.plan)}") == "[]"
+
+
+def test_a_trace_that_ends_in_the_window_is_asked_for_no_more(desk: Desk) -> None:
+    """And one that never ends is asked for less and less often, and given up after a day: counted and named."""
+    clock, memory = Clock(), InMemory()
+    desk.put(0, ago(60), complete=False)
+    desk.put(1, ago(60), complete=False)
+    going = rounds(desk, memory, clock, every=1200)
+    next(going)
+    desk.put(1, ago(60))
+    next(going)
+    assert desk.scored() == {"t1"}
+    looked, lost = 0, list[Round]()
+    while clock.now < NOON + dt.timedelta(hours=26):
+        one = next(going)
+        looked += one.report.traces
+        lost += [one] * bool(one.given_up)
+    assert (looked < 40, len(lost)) == (True, 1)
+    assert "gave up 1 traces (t0): they were not over a day after they were first seen" in lost[0].report.notes
+    assert ", 1 given up, " in line(lost[0])
+
+
+def test_trouble_while_asking_by_id_forgets_none(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the round, and the next one asks again, which is told as any trouble is."""
+    clock, memory = Clock(), InMemory()
+    desk.put(0, ago(60), complete=False)
+    going = rounds(desk, memory, clock, every=600)
+    while clock.now < NOON + dt.timedelta(hours=3):
+        next(going)
+    desk.put(0, ago(60))
+    clock.now += dt.timedelta(hours=1)
+    fake: Any = find("source", "fake")
+    asked = fake._named
+
+    def refused(source: Any, choose: Any) -> Iterator[Trace]:
+        desk.stand.told("/trouble", refuse=1, status=500)
+        return asked(source, choose)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fake, "_named", refused)
+        cut = next(going)
+    assert ("answered by 500" in cut.trouble, desk.scored()) == (True, set())
+    assert (next(going).trouble, desk.scored()) == ("", {"t0"})
+
+
+def test_what_cannot_be_asked_by_id_is_named_when_it_is_left(tmp_path: Path, desk: Desk) -> None:
+    """As the traces of files."""
+    clock, memory = Clock(), InMemory()
+    held = Growing(Plan(sources=f"otel:{tmp_path}/none.jsonl"), memory, "place", clock())
+    held.saw(0, replace(desk.traces[0], complete=False))
+    held.settle(well=True)
+    assert (held.kept(), held.given_up) == ([], 0)
+    later = Growing(Plan(sources=f"otel:{tmp_path}/none.jsonl"), memory, "place", clock())
+    assert not later.to_ask()
+    (note,) = later.kept()
+    assert desk.traces[0].ref.trace_id in note
+    assert "can't be had by id" in note
+    assert later.given_up == 1
+
+
+def test_no_more_are_waited_for_than_can_be_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those seen first are given up."""
+    monkeypatch.setattr(importlib.import_module("groundtrace.run.growing"), "MOST", 2)
+    memory = InMemory()
+    for minute, ident in enumerate("abc"):
+        held = Growing(desk.plan, memory, "place", NOON + dt.timedelta(minutes=minute))
+        held.saw(0, Trace(Ref("fake", trace_id=ident), complete=False))
+        held.settle(well=True)
+        notes = held.kept()
+    assert notes == ["gave up 1 traces (a): more than 2 were not over"]
 
 
 def test_what_our_own_judges_left_is_not_judged(desk: Desk) -> None:

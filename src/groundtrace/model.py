@@ -176,10 +176,11 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a platform's rule named in a message: traces, each as its project and id."""
+    """What a platform's rule named in a message: traces, each as its project and id; `unreadable` runs named none."""
 
     rule: str
     traces: tuple[tuple[str, str], ...]
+    unreadable: int = 0
 
 
 class Trace(Struct, frozen=True):

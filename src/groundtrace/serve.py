@@ -3,8 +3,9 @@
 A message is checked (a secret, its size, its form), what it names is kept in the store, and only then it is answered:
 a platform that was answered may forget it. What was kept is evaluated beside that, from the platform's API and never
 from the message, by the same river as `groundtrace run`; killed at any point, it goes on after the next start. A trace
-that is not over yet, or not there yet, is asked for again in smaller parts, so that one that never ends keeps no other;
-after a day it is given up, counted and named.
+that is not over yet, or not there yet, is asked for again, as is one whose scores the platform did not take, and one
+whose batch was cut short, in smaller parts. After a day a trace is given up, counted and named, if by itself it came to
+nothing often enough; trouble that a whole batch had is never held against it.
 
 Needs the extra `serve`.
 """
@@ -43,6 +44,7 @@ try:
     from starlette.requests import ClientDisconnect
     from starlette.responses import JSONResponse
     from starlette.routing import Route
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError:
     raise PlanError(
         "serve", "starlette and uvicorn", "are not installed", hint="pip install 'groundtrace[serve]'"
@@ -51,7 +53,7 @@ except ImportError:
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from groundtrace.model import Delivery
+    from groundtrace.model import Delivery, Trace
     from groundtrace.plan import Plan
     from groundtrace.store import Store
     from groundtrace.store.inbox import Due
@@ -72,12 +74,20 @@ _BATCH = 64
 _FIRST, _LONGEST = 30.0, 900.0
 """Seconds until a trace is asked for again, the first time and at most."""
 
-_GIVEN_UP = dt.timedelta(days=1)
+_GIVEN_UP, _ENOUGH = dt.timedelta(days=1), 3
+"""How long after its delivery a trace is given up, and how often it must have come to nothing by itself since."""
+
 _PAUSE = 0.2
 _KNOWN = 1000
 """Kinds of notes that are told."""
 
+_NAMED = 20
+"""Traces that are named when they are given up."""
+
 _COUNT = re.compile(r"\d+")
+_WRITING = "writing to "
+"""How a run begins to tell of a score that was not taken; that keeps no other from being evaluated."""
+
 
 Delivered: TypeAlias = "Callable[[object], Delivery]"
 Tell: TypeAlias = Callable[[str], None]
@@ -130,12 +140,14 @@ def receiver(
         try:
             _admit(request, wanted)
             body = await _body(request, most_bytes)
-            n = await run_in_threadpool(_keep, platform, delivered, body, store)
+            named = await run_in_threadpool(_keep, platform, delivered, body, store)
         except _Answer as answer:
             counts.add(counts.messages, f"{answer.status} {answer.why}")
             return JSONResponse({"error": answer.why}, answer.status)
         counts.add(counts.messages, "202 kept")
-        return JSONResponse({"traces": n}, 202)
+        if named.unreadable:
+            counts.add(counts.traces, "unreadable", named.unreadable)
+        return JSONResponse({"traces": len(named.traces), "unreadable": named.unreadable}, 202)
 
     async def health(_: Request) -> JSONResponse:
         try:
@@ -186,8 +198,8 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(held)
 
 
-def _keep(platform: str, delivered: Delivered, body: bytes, store: Store) -> int:
-    """Keep what a message names; how many traces that are."""
+def _keep(platform: str, delivered: Delivered, body: bytes, store: Store) -> Delivery:
+    """Keep what a message names; what that is."""
     try:
         told = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -201,7 +213,7 @@ def _keep(platform: str, delivered: Delivered, body: bytes, store: Store) -> int
             raise _Answer(503, "too many traces wait")
     except GroundtraceError:
         raise _Answer(503, "the store does not take it") from None
-    return len(named.traces)
+    return named
 
 
 # --- evaluating -----------------------------------------------------------------------------------------------------
@@ -227,6 +239,8 @@ class Evaluation:
         self._stopping, self._clock, self._sleep = stopping, clock, sleep
         self._later: dict[int, float] = {}
         """When a trace that was put off is asked for again, by its place in the inbox."""
+        self._vain: Counter[int] = Counter()
+        """How often a trace came to nothing by itself, since the start."""
         self._noted: set[str] = set()
         begun = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         self._ident = plan.batch_id or f"serve-{begun}-{secrets.token_hex(2)}"
@@ -249,8 +263,9 @@ class Evaluation:
             return False
         self._counts.state = "working"
         cut: list[Exception | None] = []
+        over: dict[str, bool] = {}
         try:
-            report = self._evaluated(batch, cut)
+            report = self._evaluated(batch, cut, over)
         except (PlatformError, PlanError) as error:
             cut.append(error)
             report = Report(failed=(str(error),))
@@ -262,13 +277,30 @@ class Evaluation:
                 self._counts.add(self._counts.scores, state, n)
         if self._stopping() and cut:
             return True
-        left = report.growing + report.held + report.passed.get(COST_CAP, 0)
-        if not cut and report.seen >= len(batch) and not left:
-            self._finish(batch, "evaluated")
+        troubled = bool(cut) or any(not why.startswith(_WRITING) for why in report.failed)
+        unwritten = self._unwritten(batch, report)
+        if troubled:
+            own = len(batch) == 1 and all(isinstance(error, PlanError) for error in cut)
+            self._put_off(batch, next(iter(report.failed), "its batch was cut short"), own=own)
+        elif report.held or report.passed.get(COST_CAP) or report.seen < len(batch):
+            self._put_off(batch, "they are another run's, not there, or too dear", own=len(batch) == 1)
         else:
-            self._put_off(batch, report)
-        self._counts.state = "in trouble" if cut else "well"
+            growing = {ident for ident, complete in over.items() if not complete}
+            late = [due for due in batch if due.trace_id in growing]
+            lost = [due for due in batch if due.trace_id in unwritten - growing]
+            self._put_off(late, "they are not over, or not there")
+            self._put_off(lost, "their scores were not taken, and stay due in the store")
+            self._finish([due for due in batch if due.trace_id not in growing | unwritten], "evaluated")
+        self._counts.state = "in trouble" if troubled or unwritten else "well"
         return True
+
+    def _unwritten(self, batch: Sequence[Due], report: Report) -> set[str]:
+        """The traces of a batch that have scores a platform did not take, or may not have taken."""
+        if not any(states.get("failed") or states.get("unconfirmed") for states in report.receipts.values()):
+            return set()
+        cards = {intent.card_id for intent in self._store.outbox()}
+        due = {card.ref.trace_id for ident in cards if (card := self._store.card(ident)) is not None}
+        return due & {one.trace_id for one in batch}
 
     def _note(self, notes: Sequence[str]) -> None:
         """Tell what was lost, once and not with every batch that sees its like."""
@@ -278,11 +310,15 @@ class Evaluation:
                 self._noted.add(alike)
                 self._tell(note)
 
-    def _evaluated(self, batch: Sequence[Due], cut: list[Exception | None]) -> Report:
-        """One run over these traces and no others."""
+    def _evaluated(self, batch: Sequence[Due], cut: list[Exception | None], over: dict[str, bool]) -> Report:
+        """One run over these traces and no others; which of those it looked at were over."""
         source = {**self._source, "argument": batch[0].project, "ids": [due.trace_id for due in batch]}
         plan = self._plan.model_copy(update={"sources": (source,)})
-        return run(plan, memory=self._store, stopping=self._stopping, run_id=self._ident, cut=cut.append)
+
+        def saw(_: int, trace: Trace) -> None:
+            over[trace.ref.trace_id] = trace.complete
+
+        return run(plan, memory=self._store, stopping=self._stopping, run_id=self._ident, cut=cut.append, saw=saw)
 
     def _next(self) -> Sequence[Due]:
         """Traces of one project that failed equally often, so that those that never end come to be alone."""
@@ -293,21 +329,30 @@ class Evaluation:
         return alike[: max(1, _BATCH >> 2 * min(found[0].attempts, 3))] if found else ()
 
     def _finish(self, batch: Sequence[Due], what: str) -> None:
+        if not batch:
+            return
         self._store.inbox.done(batch)
         for due in batch:
             self._later.pop(due.seq, None)
+            self._vain.pop(due.seq, None)
         self._counts.add(self._counts.traces, what, len(batch))
 
-    def _put_off(self, batch: Sequence[Due], report: Report) -> None:
-        """Ask for these again later; those that were delivered too long ago are given up."""
+    def _put_off(self, batch: Sequence[Due], why: str, *, own: bool = True) -> None:
+        """Ask for these again later; those that are old and often came to nothing by themselves are given up.
+
+        What befell a batch as a whole is nobody's own: after a long outage all are old.
+        """
+        if own:
+            self._vain.update(due.seq for due in batch)
         edge = (dt.datetime.now(dt.UTC) - _GIVEN_UP).isoformat()
-        old = [due for due in batch if due.since < edge]
+        old = [due for due in batch if own and due.since < edge and self._vain[due.seq] >= _ENOUGH]
         if old:
-            why = next(iter(report.failed), "they are not over, not there, or too dear")
-            names = ", ".join(due.trace_id for due in old[:3])
-            self._tell(f"gave up {len(old):,} traces a day after they were delivered ({names} ...): {why}")
+            names = ", ".join(due.trace_id for due in old[:_NAMED]) + " ..." * (len(old) > _NAMED)
+            self._tell(f"gave up {len(old):,} traces a day after they were delivered ({names}): {why}")
             self._finish(old, "given up")
-        again = [due for due in batch if due.since >= edge]
+        again = [due for due in batch if due not in old]
+        if not again:
+            return
         self._store.inbox.put_off(again)
         for due in again:
             self._later[due.seq] = self._clock() + min(_FIRST * 2.0 ** min(due.attempts, 10), _LONGEST)
@@ -365,6 +410,62 @@ def serve(plan: Plan, place: Place, secret: str, store: Store, *, stopping: Call
     return counts
 
 
+class _Prompt(H11Protocol):
+    """A connection that must say soon what it wants, and makes room for others while it does not.
+
+    uvicorn itself waits for a request without end, and counts who waits among those it works for: a handful of silent
+    connections, made by anybody, would keep every message out.
+    """
+
+    begun = 0.0
+    _deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is being answered."""
+        return bool(getattr(self.cycle, "response_complete", True))  # there is no cycle before the first request
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Let it in; where that is one too many, the one that has been silent longest goes."""
+        super().connection_made(transport)
+        self.begun = self.loop.time()
+        self._wait()
+        idle = [other for other in self.connections if isinstance(other, _Prompt) and other.is_idle]
+        if len(self.connections) >= _CONNECTIONS and idle:
+            min(idle, key=lambda other: other.begun).leave()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It went."""
+        self._unset()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Hear a part of a request; parts that make none do not prolong the time for it."""
+        super().data_received(data)
+        if not self.is_idle:
+            self._unset()
+        elif self._deadline is None:
+            self._wait()
+
+    def leave(self) -> None:
+        """Hang up; nobody counts it any more."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _wait(self) -> None:
+        self._deadline = self.loop.call_later(_SECONDS, self._late)
+
+    def _unset(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _late(self) -> None:
+        self._deadline = None
+        if self.is_idle:
+            self.leave()
+
+
 @contextmanager
 def _answering(app: Starlette, at: socket.socket) -> Iterator[None]:
     """A server in a thread of its own: signals stay with the one that called."""
@@ -374,7 +475,7 @@ def _answering(app: Starlette, at: socket.socket) -> Iterator[None]:
         access_log=False,  # an address may hold the secret
         lifespan="off",
         ws="none",
-        http="h11",
+        http=_Prompt,
         loop="asyncio",
         limit_concurrency=_CONNECTIONS,
         timeout_keep_alive=5,

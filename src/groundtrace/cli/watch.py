@@ -106,7 +106,7 @@ def line(one: Round, *, stopping: bool = False) -> str:
     unscored = sum(n for states in report.cards.values() for state, n in states.items() if state != "scored")
     said = [count(report.traces, "trace"), f"{count(sum(went), 'score')} written"]
     said += [f"{same:,} as before"] * bool(same) + [f"{lost:,} not written"] * bool(lost)
-    said += [f"{unscored:,} unscored", _cost(report)]
+    said += [f"{unscored:,} unscored"] + [f"{one.given_up:,} given up"] * bool(one.given_up) + [_cost(report)]
     if one.trouble and not stopping:
         said.append(f"cut short: {plain(one.trouble, 120)}; again in {one.wait:.0f} s")
     when = one.until.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
@@ -122,11 +122,11 @@ def _cost(report: Report) -> str:
 
 def _opening(plan: Plan, since: dt.datetime, every: float, *, known: bool) -> str:
     """What is watched, from when on, and where what was done is kept."""
-    from groundtrace.run.watch import place_of
+    from groundtrace.run.watch import names_of
     from groundtrace.store.address import address_of
 
-    why = "where the last watch came to, and a little before" if known else "by --since" if plan.since else "24 hours"
+    why = "by --since" if plan.since else "where the last watch came to, and a little before" if known else "24 hours"
     begin = since.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
     kept = address_of(None if plan.store == "default" else plan.store).shown
-    what = plain(place_of(plan).removeprefix("watch:"))
+    what = plain(names_of(plan))
     return f"groundtrace: watching {what} every {every:g} s, from {begin} ({why}); what was done is kept in {kept}"

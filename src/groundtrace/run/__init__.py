@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groundtrace.run.life import Life
-from groundtrace.run.river import Cut, River, Watch, survey
+from groundtrace.run.river import Cut, River, Saw, Watch, survey
 from groundtrace.run.writing import Passing
 from groundtrace.tally import About, Report
 
@@ -35,17 +35,19 @@ def run(
     stopping: Callable[[], bool] | None = None,
     run_id: str = "",
     cut: Cut | None = None,
+    saw: Saw | None = None,
 ) -> Report:
     """Do what the plan says and report it. PlanError or PlatformError before anything starts; later trouble is told.
 
     With a store in the plan, or a `memory` that outlives the run, nothing is asked or written twice, and two runs at
     once share the work. `progress` is called from time to time. Once `stopping` says so, what is in flight finishes
     and the rest is left; a run killed or stopped goes on when the plan runs again. `run_id` names a run to go on with:
-    PlanError where it goes on elsewhere. `cut` is told of every source that was not read and judged to its end.
+    PlanError where it goes on elsewhere. `cut` is told of every source that was not read and judged to its end,
+    `saw` of every trace that is looked at.
     """
     begin = time.perf_counter()
     with remembering(plan, memory) as kept:
-        river = River.opened(plan, kept or Passing(), progress=progress, stopping=stopping, cut=cut)
+        river = River.opened(plan, kept or Passing(), progress=progress, stopping=stopping, cut=cut, saw=saw)
         started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         ident = run_id or _ident(plan, started)
         about = About(

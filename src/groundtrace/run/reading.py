@@ -37,7 +37,7 @@ _PUT_OFF = 1000
 
 
 class Reading:
-    """One source, read for a plan; `take` asks whether a trace is ours to work on."""
+    """One source, read for a plan; `take` asks whether a trace is ours to work on, `saw` is told of each that is."""
 
     def __init__(
         self,
@@ -48,8 +48,9 @@ class Reading:
         rubrics: Sequence[Rubric],
         choosing: Choosing,
         take: Callable[[str], bool] = lambda _: True,
+        saw: Callable[[Trace], None] = lambda _: None,
     ) -> None:
-        self._source, self._plan, self._take = source, plan, take
+        self._source, self._plan, self._take, self._saw = source, plan, take, saw
         self._conventions, self._rubrics = conventions, rubrics
         self._choosing = choosing
         self._looked_at: set[str] | None = set() if hasattr(source, "late") else None
@@ -111,6 +112,7 @@ class Reading:
                 self.report += Report(held=1)
 
     def _records(self, trace: Trace) -> Iterable[Record]:
+        self._saw(trace)
         records: tuple[Record, ...] = (_unread(trace),)
         with Isolated(f"trace {trace.ref.trace_id} could not be read", self._skip):
             if trace.complete:

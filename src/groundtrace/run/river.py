@@ -24,7 +24,7 @@ from groundtrace.run.writing import BATCH, Door, Writing
 from groundtrace.tally import About, Report
 
 if TYPE_CHECKING:
-    from groundtrace.model import Record, Scorecard
+    from groundtrace.model import Record, Scorecard, Trace
     from groundtrace.plan import Plan
     from groundtrace.plugins import Spec
     from groundtrace.ports import Convention, Memory, Sink, Source
@@ -44,6 +44,9 @@ Watch: TypeAlias = Callable[[int, int], None]
 
 Cut: TypeAlias = "Callable[[Exception | None], None]"
 """Is told that a source was not read and judged to its end, and by what, where that is known."""
+
+Saw: TypeAlias = "Callable[[int, Trace], None]"
+"""Is told of every trace that is looked at, and of which source of the plan it is: its place, -1 for joined ones."""
 
 Bank: TypeAlias = "tuple[Source, Sequence[Door]]"
 """A source and the sinks its cards go to."""
@@ -66,6 +69,9 @@ class River:
     stopping: Callable[[], bool]
     budget: Budget
     cut: Cut
+    saw: Saw
+    places: Mapping[int, int]
+    """Which source of the plan one is, by its identity."""
 
     @classmethod
     def opened(
@@ -76,10 +82,12 @@ class River:
         progress: Watch | None = None,
         stopping: Callable[[], bool] | None = None,
         cut: Cut | None = None,
+        saw: Saw | None = None,
     ) -> Self:
         """Open all a plan names; PlanError or PlatformError where one of them can't be."""
         doors = [Door(_named(spec), load("sink", spec)) for spec in plan.sinks]
-        sources = _joined(load("source", spec) for spec in plan.sources)
+        apart = [load("source", spec) for spec in plan.sources]
+        sources = _joined(apart)
         budget = Budget(plan.max_cost)
         wished = stopping or never
         judge = _asked(plan.judge, budget, wished)
@@ -101,6 +109,8 @@ class River:
             stopping=lambda: wished() or budget.is_spent,
             budget=budget,
             cut=cut or _uncut,
+            saw=saw or _unseen,
+            places={id(source): at for at, source in enumerate(apart) if any(source is one for one in sources)},
         )
 
     @functools.cached_property
@@ -118,7 +128,13 @@ class River:
         """One source, to be read for this plan."""
         take = {} if holds is None else {"take": holds.take}
         return Reading(
-            source, self.plan, conventions=self.conventions, rubrics=self.rubrics, choosing=self.choosing, **take
+            source,
+            self.plan,
+            conventions=self.conventions,
+            rubrics=self.rubrics,
+            choosing=self.choosing,
+            saw=functools.partial(self.saw, self.places.get(id(source), -1)),
+            **take,
         )
 
     def flow(self, source: Source, doors: Sequence[Door], before: Report, holds: Holds | None = None) -> Report:
@@ -317,6 +333,10 @@ def _unsaid(_: str) -> None:
 
 def _unstopped(_: Callable[[], bool]) -> None:
     """A judge that never waits for long."""
+
+
+def _unseen(_: int, __: Trace) -> None:
+    """Nobody wants to know which traces there were."""
 
 
 def _uncut(_: Exception | None) -> None:

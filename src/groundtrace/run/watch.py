@@ -1,14 +1,17 @@
 """A run that never ends: round after round over a window that moves on with the time.
 
-A round reads from where the last whole one came to, and a little further back, for traces that ended or arrived late.
-How far it came is kept in the memory once a round was whole, so a watch that was killed goes on from there; what was
-asked and written before is known and costs nothing. Trouble with a platform ends a round and no watch: the next one
-comes later, and reads what this one did not. Only who is refused itself is not helped by waiting.
+A round reads from where the last whole one came to, and a little further back, for traces that ended or arrived late;
+of traces that go on for longer the ids are kept, and they are asked for by them. How far it came is kept in the memory
+once a round was whole, so a watch that was killed goes on from there; what was asked and written before is known and
+costs nothing. Trouble with a platform ends a round and no watch: the next one comes later, and reads what this one did
+not. Only who is refused itself is not helped by waiting.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import hashlib
 import itertools
 import random
 import secrets
@@ -17,14 +20,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import orjson
+
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.evaluate import never
 from groundtrace.run import Report, run
+from groundtrace.run.growing import Growing
+from groundtrace.tally import COST_CAP
 
 if TYPE_CHECKING:
+    from groundtrace.model import Trace
     from groundtrace.plan import Plan
     from groundtrace.ports import Memory
     from groundtrace.run import Watch
+    from groundtrace.run.river import Saw
 
 EVERY, OVERLAP = 60.0, 900.0
 """Seconds between two rounds, and that a round looks back behind the last one."""
@@ -33,7 +42,7 @@ FIRST = dt.timedelta(hours=24)
 """How far the first round of all looks back where nobody says."""
 
 HOLD = dt.timedelta(hours=1)
-"""How long is waited for traces that are not over, or another run's, before a watch moves on without them."""
+"""How long a watch looks back for traces that are not over, or another run's; later they are asked for by their ids."""
 
 LONGEST = 900.0
 """Seconds between two rounds in the longest trouble, unless a platform names more."""
@@ -52,6 +61,8 @@ class Round:
     report: Report
     trouble: str = ""
     wait: float = 0.0
+    given_up: int = 0
+    """Traces that were not over, and are waited for no more."""
 
 
 def watch(
@@ -93,20 +104,31 @@ def watch(
 
 
 def place_of(plan: Plan) -> str:
-    """What a memory knows the place of a watch by: the same for the same sources."""
+    """What a memory knows the place of a watch by: the same for the same sources, rubrics and sinks, said the same.
+
+    Another rubric, filter or workspace has traces of its own to do, so it has a place of its own.
+    """
+    told = orjson.dumps([plan.sources, plan.rubrics, plan.sinks], default=str, option=orjson.OPT_SORT_KEYS)
+    return f"watch:{names_of(plan)} {hashlib.sha256(told).hexdigest()[:16]}"
+
+
+def names_of(plan: Plan) -> str:
+    """The sources of a watch, for people."""
     names = [spec if isinstance(spec, str) else f"{spec['use']}:{spec.get('argument', '')}" for spec in plan.sources]
-    return f"watch:{', '.join(names)}"
+    return ", ".join(names)
 
 
-def begin_of(plan: Plan, mark: dt.datetime | None, until: dt.datetime, overlap: float) -> dt.datetime:
-    """Where a round begins: at what was reached, else as the plan says, else a day ago."""
-    if mark is None:
-        return plan.since or until - FIRST
-    return min(mark, until) - dt.timedelta(seconds=overlap)
+def begin_of(
+    plan: Plan, mark: dt.datetime | None, until: dt.datetime, overlap: float, *, first: bool = True
+) -> dt.datetime:
+    """Where a round begins: the first one as the plan says; else at what was reached, else a day ago."""
+    if plan.since is not None and (first or mark is None):
+        return plan.since
+    return until - FIRST if mark is None else min(mark, until) - dt.timedelta(seconds=overlap)
 
 
 def reached(plan: Plan, memory: Memory) -> dt.datetime | None:
-    """How far earlier rounds over these sources came; None where there was none."""
+    """How far earlier rounds of such a watch came; None where there was none."""
     mark = memory.cursor(place_of(plan))
     return None if mark is None else dt.datetime.fromisoformat(mark)
 
@@ -132,21 +154,53 @@ def _look(
     """One round up to the plan's `until`, and the seconds the platform named if it was in trouble."""
     until = plan.until or dt.datetime.now(dt.UTC)
     place, mark = place_of(plan), reached(plan, memory)
-    since = begin_of(plan, mark, until, overlap)
-    if mark is None:  # so that a round in trouble does not lose what its day began with
+    since = begin_of(plan, mark, until, overlap, first=number == 1)
+    if mark is None or (number == 1 and plan.since is not None):  # a round in trouble does not lose where it began
         mark = since
         memory.move_cursor(place, mark.isoformat())
+    growing = Growing(plan, memory, place, until)
     windowed = plan.model_copy(update={"since": since})
-    report, trouble, named = _run(windowed, memory, ident, stopping, progress, first=number == 1)
-    one = Round(number, since, until, report, trouble)
-    came = _came_to(one, mark)
-    if came > mark:
+    go = functools.partial(_run, memory=memory, ident=ident, stopping=stopping, progress=progress)
+    report, trouble, named = go(windowed, saw=growing.saw, first=number == 1)
+    growing.settle(well=not trouble)
+    came = mark if trouble else until - HOLD if report.growing or report.held else until
+    if not (trouble or report.held or report.passed.get(COST_CAP) or stopping()):
+        more, trouble, named = _by_ids(growing, plan, report, go)
+        report = more + report
+    report += Report(notes=tuple(growing.kept()))
+    if came > mark:  # after what is waited for is kept
         memory.move_cursor(place, came.isoformat())
-    return one, named
+    return Round(number, since, until, report, trouble, given_up=growing.given_up), named
+
+
+def _by_ids(
+    growing: Growing, plan: Plan, before: Report, go: Callable[..., tuple[Report, str, float]]
+) -> tuple[Report, str, float]:
+    """One run over the traces that were not over when the window left them behind, as `_run` tells of one."""
+    left = None if plan.max_cost is None else plan.max_cost - (before.about.cost or 0.0)
+    asked = growing.to_ask()
+    if not asked or (left is not None and left <= 0):
+        return Report(), "", 0.0
+    places = sorted({source for source, _ in asked})
+
+    def saw(at: int, trace: Trace) -> None:
+        growing.saw(places[at], trace)
+
+    report, trouble, named = go(growing.asking(asked, left), saw=saw, first=False)
+    capped = report.held or report.passed.get(COST_CAP)
+    growing.settle(() if capped else asked, well=not trouble)
+    return report, trouble, named
 
 
 def _run(
-    plan: Plan, memory: Memory, ident: str, stopping: Callable[[], bool], progress: Watch | None, *, first: bool
+    plan: Plan,
+    *,
+    memory: Memory,
+    ident: str,
+    stopping: Callable[[], bool],
+    progress: Watch | None,
+    saw: Saw,
+    first: bool,
 ) -> tuple[Report, str, float]:
     """One run over one window, why it was cut short if it was, and the seconds the platform named then.
 
@@ -154,7 +208,7 @@ def _run(
     """
     cut: list[Exception | None] = []
     try:
-        report = run(plan, memory=memory, progress=progress, stopping=stopping, run_id=ident, cut=cut.append)
+        report = run(plan, memory=memory, progress=progress, stopping=stopping, run_id=ident, cut=cut.append, saw=saw)
     except (PlatformError, PlanError) as error:
         cut.append(error)
         report = Report(failed=(str(error),))
@@ -165,13 +219,6 @@ def _run(
     trouble = str(known[0]) if known else next(iter(report.failed), "stopped") if cut else ""
     named = [each.retry_after or 0.0 for each in known if isinstance(each, PlatformError)]
     return report, trouble, max(named, default=0.0)
-
-
-def _came_to(one: Round, mark: dt.datetime) -> dt.datetime:
-    """How far a round came: what was cut short is read again from its begin, what is not over for a while."""
-    if one.trouble:
-        return mark
-    return one.until - HOLD if one.report.growing or one.report.held else one.until
 
 
 def _patience(every: float, failures: int) -> float:

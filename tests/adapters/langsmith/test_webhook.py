@@ -19,6 +19,7 @@ import httpx2
 import pytest
 
 import killed
+from groundtrace.adapters.langsmith import sink
 from groundtrace.adapters.langsmith.source import LangSmithSource
 from groundtrace.adapters.langsmith.webhook import delivery
 from groundtrace.errors import PlatformError
@@ -26,6 +27,7 @@ from groundtrace.model import Window
 from groundtrace.plan import Plan
 from groundtrace.plugins import installed
 from groundtrace.run.watch import watch
+from groundtrace.serve import Counts, Evaluation
 from groundtrace.store import open_store
 from live import entries
 from pushing import PROJECT, Stand, standing
@@ -89,6 +91,16 @@ def test_a_message_names_each_trace_once(stand: Stand) -> None:
     assert delivery(told).rule == RULE
     assert delivery(told).traces == ((stand.project, a), (a, b))
     assert delivery({"rule_id": None, "runs": []}).traces == ()
+
+
+def test_an_odd_run_keeps_no_other_from_being_heard(stand: Stand) -> None:
+    """LangSmith sends no message again that was refused; what nobody could read is counted."""
+    a, b = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
+    told = message(stand, a, b, b)
+    told["runs"][1]["session_id"] = None
+    told["runs"][2] = 7
+    named = delivery(told)
+    assert (named.traces, named.unreadable) == (((stand.project, a),), 2)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +202,31 @@ def test_what_a_rule_tells_of_is_scored_on_langsmith_once(stand: Stand, tmp_path
     assert len(posted) == 25
     assert "forged" not in json.dumps(list(stand.store.feedback.values()), default=str)
     assert SECRET not in trouble
+
+
+def test_scores_that_were_not_taken_are_written_later(
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though no other message comes; what waits is counted, and nothing else of its batch waits with it."""
+    monkeypatch.setattr(sink, "WAITS", (0.01, 0.01))
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", stand.url)
+    monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_pt_standin")
+    ident, clock, said = put(stand, 1), [0.0], list[str]()
+    stand.store.faults.append({"method": "POST", "path": "/feedback$", "status": 404, "times": 60})
+    plan = Plan(sources=("langsmith:-",), rubrics=("rag_faithfulness",), sample=1.0)
+    with open_store(tmp_path / "s.db") as store:
+        store.inbox.put("langsmith", [(stand.project, ident)], most=9)
+        counts = Counts()
+        evaluating = Evaluation(plan, {"use": "langsmith"}, store, counts, said.append, clock=lambda: clock[0])
+        assert evaluating.once()
+        assert (counts.state, counts.traces, store.inbox.count("langsmith")) == ("in trouble", {"put off": 1}, 1)
+        assert any("unconfirmed" in line for line in said)
+        assert not stand.store.feedback
+        stand.store.faults.clear()
+        clock[0] += 31
+        assert evaluating.once()
+        assert (counts.state, counts.traces["evaluated"], store.inbox.count("langsmith")) == ("well", 1, 0)
+    assert feedback(stand) == {ident: 5}
 
 
 def test_a_watch_scores_a_project_and_then_what_is_new(stand: Stand, tmp_path: Path) -> None:

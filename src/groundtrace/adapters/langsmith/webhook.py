@@ -21,6 +21,9 @@ _SHOWN = 60
 def delivery(told: object) -> Delivery:
     """The traces a message names, each once; PlatformError where it is no message of a rule.
 
+    An odd run keeps no other from being heard, for LangSmith does not send a message again that was refused: one is
+    refused where every run of it is odd.
+
     >>> trace, project = "0198a1b2-0000-7000-8000-000000000001", "11111111-1111-4111-8111-111111111111"
     >>> delivery({"rule_id": "r", "runs": [{"id": trace, "trace_id": trace, "session_id": project}]}).traces
     (('11111111-1111-4111-8111-111111111111', '0198a1b2-0000-7000-8000-000000000001'),)
@@ -28,8 +31,15 @@ def delivery(told: object) -> Delivery:
     if not isinstance(told, Mapping) or not isinstance(told.get("runs"), list):
         raise PlatformError("this is no message of a LangSmith rule: it has no list of runs")
     rule = told.get("rule_id")
-    traces = dict.fromkeys(_trace(run) for run in told["runs"])
-    return Delivery(rule if isinstance(rule, str) else "", tuple(traces))
+    traces, odd = dict[tuple[str, str], None](), list[PlatformError]()
+    for run in told["runs"]:
+        try:
+            traces[_trace(run)] = None
+        except PlatformError as error:
+            odd.append(error)
+    if odd and not traces:
+        raise odd[0]
+    return Delivery(rule if isinstance(rule, str) else "", tuple(traces), len(odd))
 
 
 def _trace(run: Any) -> tuple[str, str]:
