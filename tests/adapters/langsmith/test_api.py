@@ -9,6 +9,7 @@ import pytest
 
 from groundtrace.adapters.langsmith.api import Api, Refused
 from groundtrace.adapters.langsmith.doctor import checks
+from groundtrace.errors import PlanError
 from pushing import PROJECT, Stand, standing
 
 
@@ -106,3 +107,26 @@ def test_who_is_waited_for_by_somebody_gives_up(stand: Stand) -> None:
         (trouble,) = [check for check in checks(stand.api(), PROJECT) if not check.well]
         assert "with 429" in trouble.detail
     assert not stand.slept
+
+
+def test_an_address_that_never_answered_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most often it is mistyped, or the network is off: it is said soon, and where to set it."""
+    monkeypatch.setenv("LANGSMITH_API_KEY", "ls-of-the-tests")
+    slept: list[float] = []
+    api = Api("http://127.0.0.1:9", clock=lambda: sum(slept), sleep=slept.append)
+    with pytest.raises(Refused, match=r"Connection refused; is the address right \(LANGSMITH_ENDPOINT\)\?"):
+        api.call("GET", "/sessions")
+    assert 0 < sum(slept) < 30
+
+
+def test_an_address_without_a_scheme_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not deep inside the SDK."""
+    monkeypatch.setenv("LANGSMITH_API_KEY", "ls-of-the-tests")
+    with pytest.raises(PlanError, match="is no address of LangSmith's API; write https://HOST, in LANGSMITH_ENDPOINT"):
+        Api("api.example.org").project("p")
+
+
+def test_an_option_that_is_none_is_not_taken_for_a_name(stand: Stand) -> None:
+    """Where no project is called so."""
+    with pytest.raises(PlanError, match="is no project here; foo is no option of langsmith:city-bot"):
+        stand.api().project("city-bot,foo=1")

@@ -58,6 +58,9 @@ HOSTS = {
 PATIENCE = 900.0
 """Seconds after which a request is not tried again, where nobody says how long to wait for it."""
 
+_FIRST = 15.0
+"""Seconds after which an address that never answered is taken to be wrong, or out of reach."""
+
 _LONGEST = 366 * 86_400.0
 """A Retry-After of more seconds is no time anybody waits for, and is not believed."""
 
@@ -105,6 +108,8 @@ class Api:
         self._url, self._workspace, self._patience = url, workspace, patience
         self._clock, self._sleep = clock, sleep
         self._known: dict[str, Project] = {}
+        self._reached = False
+        """Whether anything answered so far."""
         self.mended = 0
         """Answers so far that held halves of characters, which are U+FFFD now."""
         self._throttles = {
@@ -126,6 +131,9 @@ class Api:
             )
         except (LangSmithError, ValueError) as error:
             raise PlanError("langsmith", self._url or "LangSmith", f"can't be reached: {error}") from None
+        if not str(made.api_url).startswith(("https://", "http://")):
+            hint = "write https://HOST, in LANGSMITH_ENDPOINT or the option url"
+            raise PlanError("langsmith", made.api_url, "is no address of LangSmith's API", hint=hint)
         # As many connections are kept as there are threads; the SDK keeps ten, and makes the others anew each time.
         made.session.mount(str(made.api_url), HTTPAdapter(pool_maxsize=CONNECTIONS))
         return made
@@ -167,11 +175,18 @@ class Api:
             if not rows and _is_id(name):
                 rows = [self.call("GET", f"/sessions/{name}", patience=patience)]
             if not rows:
-                hint = f"there is none in this workspace of the {self.region} region; `groundtrace doctor` says more"
-                raise PlanError("langsmith", name, "is no project", hint=hint)
+                raise PlanError("langsmith", name, "is no project here", hint=self._unknown(name))
             row = rows[0]
             self._known[name] = Project(str(row["id"]), str(row.get("name") or name), str(row.get("tenant_id") or ""))
         return self._known[name]
+
+    def _unknown(self, name: str) -> str:
+        """What to say of a name that no project has."""
+        head, _, option = name.partition(",")
+        if "=" in option:
+            return f"{option.partition('=')[0]} is no option of langsmith:{head}; `groundtrace doctor` says more"
+        where = f"the API {self.url}" if self.region == "self-hosted" else f"the {self.region} region"
+        return f"there is none in this workspace of {where}; `groundtrace doctor` says more"
 
     def call(
         self,
@@ -188,7 +203,7 @@ class Api:
         Raises Refused. With `patience`, or that of this line, no time is waited that would end after so many seconds,
         whoever named it. Without either, a Retry-After of any length is kept to.
         """
-        waiting = _Waiting(self._patience if patience is None else patience, self._clock)
+        waiting = _Waiting(self._patience if patience is None else patience, self._clock, lambda: self._reached)
         retrying = Retrying(
             sleep=self._sleep,
             wait=waiting.seconds,
@@ -208,7 +223,10 @@ class Api:
         try:
             response = self.client.request_with_retries(method, path, **more)
         except (LangSmithError, RequestException) as error:
-            raise _refused(error, method, path) from None
+            refused = _refused(error, method, path)
+            self._reached = self._reached or refused.status != 0
+            raise refused from None
+        self._reached = True
         if not response.content:
             return None
         try:
@@ -232,8 +250,9 @@ def _mended(data: bytes) -> Any:
 class _Waiting:
     """How long one request is waited for, and whether it is sent again; tenacity asks either of them first."""
 
-    def __init__(self, patience: float | None, clock: Callable[[], float]) -> None:
+    def __init__(self, patience: float | None, clock: Callable[[], float], reached: Callable[[], bool]) -> None:
         self._patience, self._clock, self._began = patience, clock, clock()
+        self._reached = reached
 
     def seconds(self, state: RetryCallState) -> float:
         """Seconds until the next try: what LangSmith named, else a random time from a window that doubles."""
@@ -246,7 +265,8 @@ class _Waiting:
         return left <= 0 or (self._patience is not None and (_named(state) or 0.0) > left)
 
     def _left(self) -> float:
-        return self._began + (PATIENCE if self._patience is None else self._patience) - self._clock()
+        patience = PATIENCE if self._patience is None else self._patience
+        return self._began + (patience if self._reached() else min(patience, _FIRST)) - self._clock()
 
 
 def _named(state: RetryCallState) -> float | None:
@@ -267,7 +287,8 @@ def _refused(error: Exception, method: str, path: str) -> Refused:
         response = getattr(at, "response", None)
         at = at.__cause__ or at.__context__
     if response is None:
-        return Refused(f"LangSmith did not answer {method} {path}: {_short(error)}", status=0)
+        why = f"{_short(_deepest(error))}; is the address right (LANGSMITH_ENDPOINT)?"
+        return Refused(f"LangSmith did not answer {method} {path}: {why}", status=0)
     status = int(response.status_code)
     said = _said(response.text)
     message = f"LangSmith refused {method} {path} with {status}{f': {said}' if said else ''}{_REMEDIES.get(status, '')}"
@@ -291,7 +312,14 @@ def _said(text: str) -> str:
     return " ".join((told if isinstance(told, str) else orjson.dumps(told).decode()).split())[:300]
 
 
-def _short(error: Exception) -> str:
+def _deepest(error: BaseException) -> BaseException:
+    """What an error came from in the end; the SDK's own words for it hold parts of the key."""
+    while (under := error.__cause__ or error.__context__) is not None:
+        error = under
+    return error
+
+
+def _short(error: BaseException) -> str:
     """The first line of what went wrong, without the key the SDK shows parts of."""
     return str(error).strip().partition("\n")[0][:200] or type(error).__name__
 
