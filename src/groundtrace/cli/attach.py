@@ -51,6 +51,10 @@ def attach_command(
     with _border():
         _check(url)
         headers = {HEADER: secret_of(secret_env)} if secret_env else {}
+        if not secret_env and "?" not in url:
+            typer.echo(
+                "groundtrace: no secret is sent: `groundtrace serve` refuses such messages; give --secret-env", err=True
+            )
         _tell(_asked(project, "attach")(url, share=sample, headers=headers))
 
 
