@@ -119,6 +119,21 @@ def test_late_negative_feedback_brings_a_skipped_trace_back(stand: Stand) -> Non
     assert stand.feedback() == before
 
 
+def test_a_trace_that_never_ends_does_not_hold_back_what_is_heard_of_others(stand: Stand) -> None:
+    """Complained about, it is counted; the next run asks for what came since, and not for that again."""
+    begun = dt.datetime.now(dt.UTC) - dt.timedelta(days=5)
+    (stuck,) = answer(stand, 1)
+    stand.store.runs[stuck] |= {"start_time": begun.isoformat(), "end_time": None, "outputs": None, "status": "pending"}
+    told = {"id": str(uuid.uuid4()), "run_id": stuck, "key": "user_score", "score": 0}
+    stand.store.upsert_feedback({**told, "feedback_source": {"type": "app"}})
+    memory, since = InMemory(), dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
+    report = run(plan(stand, since=since), memory=memory)
+    assert (report.growing, report.failed) == (0, ())
+    assert [note for note in report.notes if "never told to have ended: not judged" in note]
+    assert memory.cursor(f"feedback:langsmith:{PROJECT}") is not None
+    assert not [row for row in stand.store.feedback.values() if row["key"].startswith("groundtrace.")]
+
+
 def test_a_sink_is_named_with_its_options(stand: Stand) -> None:
     """Scores on the retriever's run, and what a person must see in a queue."""
     roots = answer(stand, 6)

@@ -61,6 +61,8 @@ def test_a_mistake_is_refused_with_what_to_write(written: str, instead: str) -> 
         'eq(a_field_nobody_knows_of, "x")',
         'gt(start_time, "2026-11-01T00:00:00Z")',
         r"eq(name, 'it\'s')",
+        "eq(error, null)",
+        "neq(reference_example_id, null)",
     ],
 )
 def test_what_the_language_has_passes_as_it_is(written: str) -> None:

@@ -231,6 +231,54 @@ def test_a_trace_of_more_runs_than_langsmith_keeps_says_so(stand: Stand, monkeyp
     assert traces[str(uuid.UUID(int=2))].notes
 
 
+def test_a_run_that_began_long_after_its_root_ended_is_part_of_its_trace(stand: Stand) -> None:
+    """Of many traces at once as of one: what is done in the background comes hours later."""
+    begun = NOW - dt.timedelta(days=3)
+    for n in (1, 2):
+        stand.rag(n, begun=begun)
+    stand.run(3, 1, begun=begun + dt.timedelta(hours=23), run_type="retriever", outputs={"documents": [DOCUMENT]})
+    source = stand.source()
+    traces = pulled(source)
+    assert [len(traces[str(uuid.UUID(int=n))].spans) for n in (1, 2)] == [3, 2]
+    assert not [row for row in stand.asked("/traces/") if row["method"] == "GET"]
+    (alone,) = pulled(stand.source(ids=str(uuid.UUID(int=1)))).values()
+    assert alone == traces[alone.ref.trace_id]
+
+
+def test_runs_are_asked_for_at_the_full_rate(stand: Stand) -> None:
+    """However far apart the roots of a page are, and whatever failed: never more than a week at once."""
+    begun = NOW - dt.timedelta(days=14)
+    for n in range(1, 101):
+        stand.rag(n, begun=begun + dt.timedelta(minutes=101.7 * (n - 1)))
+    stand.rag(101, begun=begun, end_time=(begun + dt.timedelta(days=9)).isoformat())
+    stand.run(102, 1, begun=begun + dt.timedelta(days=7) - dt.timedelta(minutes=1), error="ValueError()")
+    source = stand.source()
+    asked, call = [], source.api.call
+
+    def noted(*told: Any, **more: Any) -> Any:
+        if "query" in told[1]:
+            asked.append(more["tier"])
+        return call(*told, **more)
+
+    source.api.call = noted  # type: ignore[method-assign] - what it is asked is what is looked at
+    window = Window(int(begun.timestamp()) * 10**9, None)
+    choose = Choosing(lambda _ref, _signals: True, patient=True)
+    assert names(pulled(source, window, choose)) == list(range(1, 102))
+    assert {*asked} == {"query"}
+    assert "error" in {one.name for one in choose.signals[str(uuid.UUID(int=1))]}
+
+
+def test_v1_is_asked_by_when_runs_began_whatever_its_end_time_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace that began in a window and ended after it is in that window, and only there."""
+    with standing(monkeypatch, **V1) as stand:
+        begun = NOW - dt.timedelta(hours=5)
+        stand.rag(1, begun=begun, end_time=(begun + dt.timedelta(hours=2)).isoformat(), tags=["prod"])
+        at, hour = int(begun.timestamp()) * 10**9, 3600 * 10**9
+        assert names(pulled(stand.source(tags="prod"), Window(at, at + hour))) == [1]
+        assert names(pulled(stand.source(), Window(at - hour, at))) == []
+        assert not [row for row in stand.asked("/runs/query") if "end_time" in row["json"]]
+
+
 def test_a_long_empty_time_is_passed_over(stand: Stand) -> None:
     """Since the beginning is no thousand questions."""
     stand.rag(1)
@@ -350,9 +398,9 @@ def test_issue_453_a_root_that_never_ended_is_not_judged(stand: Stand) -> None:
     stand.run(3, end_time=None, outputs=None, begun=NOW - dt.timedelta(days=3))
     source = stand.source()
     traces = pulled(source)
-    assert {uuid.UUID(i).int: trace.complete for i, trace in traces.items()} == {1: True, 2: False, 3: False}
+    assert {uuid.UUID(i).int: trace.complete for i, trace in traces.items()} == {1: True, 2: False}
     assert sorted(source.notes()) == [
-        "1 trace began more than a day ago and was never told to have ended",
+        "1 trace began more than a day ago and was never told to have ended: not judged",
         "1 trace has not ended: left for the next run",
     ]
 
@@ -391,6 +439,14 @@ def test_a_trace_settles_before_it_is_looked_at(stand: Stand) -> None:
     assert [trace.complete for trace in pulled(source).values()] == [False, False]
     assert source.notes() == ("2 traces ended just now: left for the next run",)
     assert all(trace.complete for trace in pulled(stand.source(NOW + dt.timedelta(minutes=1))).values())
+
+
+def test_a_clock_that_is_ahead_keeps_no_trace_for_ever(stand: Stand) -> None:
+    """An end that is far to come is no end of just now."""
+    stand.run(1, end_time=(NOW + dt.timedelta(days=3)).isoformat())
+    stand.run(2)
+    stand.run(3, 2, end_time=(NOW + dt.timedelta(days=3)).isoformat())
+    assert {uuid.UUID(i).int: t.complete for i, t in pulled(stand.source()).items()} == {1: True, 2: True}
 
 
 def test_runs_that_were_lost_are_not_waited_for_for_ever(stand: Stand) -> None:
@@ -583,9 +639,26 @@ def test_without_info_the_second_api_is_tried_first(monkeypatch: pytest.MonkeyPa
         with standing(monkeypatch, **told) as stand:
             stand.rag(1)
             stand.fault("/info", 99, method="GET", status=404)
-            source = stand.source()
-            assert names(pulled(source)) == [1]
+            assert names(pulled(stand.source())) == [1]
             assert stand.asked("/api/v2/runs/query")
+
+
+def test_without_info_traces_are_found_by_their_ids_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that has no route for it says the same as one that has no such trace."""
+    for told in ({}, V1):
+        for more in ({"method": "GET", "status": 404}, {"method": "GET", "body": {"version": "0.12"}, "status": 200}):
+            with standing(monkeypatch, **told) as stand:
+                stand.rag(1)
+                stand.fault("/info", 99, **more)
+                (trace,) = pulled(stand.source(ids=str(uuid.UUID(int=1)))).values()
+                assert (trace.complete, len(trace.spans)) == (True, 2)
+                (trace,) = pulled(stand.source(ids=str(uuid.UUID(int=9)))).values()
+                assert not trace.complete
+                stand.complain(1)
+                stand.complain(1, score=1)
+                source = stand.source(later())
+                assert _late(source, None) == [1]
+                assert not [note for note in source.notes() if "listed instead" in note]
 
 
 def test_a_cursor_that_ran_out_starts_its_window_again_without_doubling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -686,6 +759,70 @@ def test_a_complaint_that_can_be_found_only_later_is_not_missed(stand: Stand) ->
     assert _late(source, None) == []
     stand.complain(1)  # a minute before the watermark
     assert _late(stand.source(NOW + dt.timedelta(hours=1)), source.watermark()) == [1]
+
+
+def test_a_late_complaint_may_be_a_label(stand: Stand) -> None:
+    """Under a key with labels it has no score."""
+    stand.store.clock = lambda: NOW
+    labels = [{"value": 0, "label": "bad"}, {"value": 1, "label": "good"}]
+    config = {"type": "categorical", "categories": labels}
+    stand.store.configure({"feedback_key": "quality", "feedback_config": config})
+    for n in range(1, 4):
+        stand.rag(n, begun=NOW - dt.timedelta(days=3))
+    stand.complain(1, "quality", None, value="bad")
+    stand.complain(2, "quality", 0)
+    stand.complain(3, "quality", None, value="good")
+    source = stand.source(NOW + dt.timedelta(minutes=1))
+    assert _late(source, None) == [1, 2]
+    assert source.notes() == ()
+
+
+def test_feedback_that_is_not_counted_yet_is_heard_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counts of a run lag behind; a complaint they do not show brings its trace back all the same, once."""
+    for told in ({}, V1):
+        clock = [NOW]
+        with standing(monkeypatch, **told, stats_after=60.0, clock=lambda now=clock: now[0]) as stand:
+            stand.rag(1)
+            stand.complain(1)
+            clock[0] += dt.timedelta(seconds=40)
+            choose = Choosing(lambda _ref, signals: any(signal.negative for signal in signals))
+            source = stand.source(clock[0])
+            assert pulled(source, choose=choose) == {}
+            assert choose.signals[str(uuid.UUID(int=1))] == ()
+            assert _late(source, None) == [1]
+            clock[0] += dt.timedelta(seconds=40)
+            again = stand.source(clock[0])
+            assert names(pulled(again, choose=choose)) == [1]
+            assert _late(again, source.watermark()) == []
+
+
+def test_a_complaint_about_what_never_ended_is_not_heard_for_ever(stand: Stand) -> None:
+    """Nothing is left for the next run: the trace is counted, and not judged."""
+    clock = [NOW - dt.timedelta(days=2)]
+    stand.store.clock = lambda: clock[0]
+    stand.run(1, begun=NOW - dt.timedelta(days=5), end_time=None, outputs=None)
+    stand.rag(2, begun=NOW - dt.timedelta(days=5))
+    stand.complain(1)
+    stand.complain(2)
+    source = stand.source()
+    assert _late(source, None) == [2]
+    assert source.watermark() is not None
+    assert source.notes() == ("1 trace began more than a day ago and was never told to have ended: not judged",)
+
+
+def test_a_complaint_about_what_is_gone_is_not_heard_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a day its trace may still come; feedback on a whole project is about no trace."""
+    with standing(monkeypatch, **V1) as stand:
+        stand.store.clock = lambda: NOW
+        stand.complain(1, session_id=stand.project)
+        stand.complain(2, session_id=stand.project, run_id=None)
+        (trace,) = stand.source().late(WEEKS, None, lambda _ref, _signals: True)
+        assert (uuid.UUID(trace.ref.trace_id).int, trace.complete) == (1, False)
+        source = stand.source(NOW + dt.timedelta(days=1, minutes=1))
+        assert _late(source, None) == []
+        assert source.notes() == (
+            "1 trace that users complained about more than a day ago has no root on LangSmith: not judged",
+        )
 
 
 def test_late_complaints_are_held_to_the_filter_too(stand: Stand) -> None:

@@ -253,7 +253,7 @@ def _check_comparison(node: Call, written: str) -> None:
         told = value.name if isinstance(value, Name) else f"{value.name}(...)"
         hint = f"write {node.name}({named.name}, {quoted(told)}) if it is a text"
         raise PlanError("filter", written, f"compares {named.name} with {told}, which is no value", hint=hint)
-    if value.value is None:
+    if value.value is None and (node.name, named.name) == ("neq", "error"):
         hint = 'write eq(status, "error"), or neq(status, "error")'
         raise PlanError("filter", written, f"compares {named.name} with null, which LangSmith refuses", hint=hint)
     if (node.name == "in") != isinstance(value.value, list):

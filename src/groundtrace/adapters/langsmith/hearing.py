@@ -16,7 +16,7 @@ from groundtrace.adapters.langsmith.filters import both
 from groundtrace.adapters.langsmith.losses import Losses
 from groundtrace.adapters.langsmith.queries import DAY, Ask, Queries
 from groundtrace.adapters.langsmith.rows import Row, trace_of, written
-from groundtrace.adapters.langsmith.said import BY_PEOPLE, OVERLAP, Heard, Scale, complaint
+from groundtrace.adapters.langsmith.said import BY_PEOPLE, OVERLAP, Heard, Scale, changed, complaint
 from groundtrace.model import Signal
 
 _LONGEST = 400 * DAY
@@ -34,6 +34,8 @@ class Hearing:
         self._then: Heard | None = None
         self.watermark: str | None = None
         """How far it was heard, once all of it was taken."""
+        self.heard: dict[str, int] = {}
+        """When users last complained of each trace."""
 
     def complaints(self, since: str | None, began: int, now: int, asked: str) -> dict[str, tuple[Signal, ...]]:
         """What users complained of after `since` (else after `began`), by trace; of those only that fit a filter."""
@@ -42,10 +44,11 @@ class Hearing:
         new = []
         for row in self._lines(heard, now):
             told = complaint(row, self._scale)
-            if told is None or not heard.is_new(row):
+            trace_id = str(row.get("trace_id") or row.get("run_id") or "")
+            if told is None or not trace_id or not heard.is_new(row):  # feedback on a whole project names no trace
                 continue
             new.append(row)
-            trace_id = str(row.get("trace_id") or row.get("run_id"))
+            self.heard[trace_id] = max(self.heard.get(trace_id, 0), changed(row) or now)
             found[trace_id] = (*found.get(trace_id, ()), told)
         self._then = heard.then(now, new)
         if not asked or not found:
@@ -73,7 +76,8 @@ class Hearing:
             except Refused as error:
                 if error.status not in (400, 422):
                     raise
-                self._losses.add(losses.UNLISTED)
+                if self._queries.generation == "v2":
+                    self._losses.add(losses.UNLISTED)
             else:
                 for start in range(0, len(runs), _RUNS):
                     yield from self._feedback({"run": runs[start : start + _RUNS]})

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 OURS = "{n} trace of our own judges: left out", "{n} traces of our own judges: left out"
 PENDING = "{n} trace has not ended: left for the next run", "{n} traces have not ended: left for the next run"
 STALE = (
-    "{n} trace began more than a day ago and was never told to have ended",
-    "{n} traces began more than a day ago and were never told to have ended",
+    "{n} trace began more than a day ago and was never told to have ended: not judged",
+    "{n} traces began more than a day ago and were never told to have ended: not judged",
 )
 YOUNG = "{n} trace ended just now: left for the next run", "{n} traces ended just now: left for the next run"
 GROWING = (
@@ -28,6 +28,10 @@ VANISHED = (
     "{n} trace was listed, but LangSmith gave none of its runs: left for the next run",
     "{n} traces were listed, but LangSmith gave none of their runs: left for the next run",
 )
+GONE = (
+    "{n} trace that users complained about more than a day ago has no root on LangSmith: not judged",
+    "{n} traces that users complained about more than a day ago have no root on LangSmith: not judged",
+)
 FULL = (
     "{n} trace has as many runs as LangSmith keeps of one, 25,000: there may have been more",
     "{n} traces have as many runs as LangSmith keeps of one, 25,000: there may have been more",
@@ -40,7 +44,11 @@ AFRESH = (
     "{n} window was begun again, for LangSmith's cursor had run out: no trace was taken twice",
     "{n} windows were begun again, for LangSmith's cursor had run out: no trace was taken twice",
 )
-UNFILTERED = ("LangSmith does not take a query by many roots: whole windows were read instead",) * 2
+_WHOLE_WINDOWS = (
+    "LangSmith does not take a query by many roots: whole windows were read instead, "
+    "without runs that began more than 15 minutes after the last of their roots ended"
+)
+UNFILTERED = (_WHOLE_WINDOWS, _WHOLE_WINDOWS)
 PARTIAL = ("LangSmith gives fewer runs of many traces than of one: they were asked for one by one instead",) * 2
 NAMELESS = (
     "{n} run has no time that can be read: left out",

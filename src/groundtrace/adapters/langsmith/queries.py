@@ -4,7 +4,8 @@ Always with both bounds of the time: where v2 is given none it looks at the last
 verified on a real server, and therefore checked against what comes back: that `trace_filter` takes `in(id, [...])` of
 many roots (where it is refused, the window is read whole; where it gives less than one trace asked for by itself does,
 all are asked for one by one), how a cursor that is no longer good is refused (any 400, 404
-or 410 to a request with one), and that a query by feedback's time takes any condition on feedback.
+or 410 to a request with one), and that a query by feedback's time takes any condition on feedback. v1's `start_time` is
+taken to mean runs that began then or later [the SDK]; until when they began is said in the filter language.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from groundtrace.adapters.langsmith.api import Api, Refused, Tier
-from groundtrace.adapters.langsmith.filters import is_search
+from groundtrace.adapters.langsmith.filters import both, is_search
 from groundtrace.adapters.langsmith.rows import ROOT, ROOT_V1, WHOLE, WHOLE_V1, Row, written
 
 DAY = 86_400 * 1_000_000_000
@@ -99,32 +100,44 @@ class Queries:
     def trace(self, ident: str) -> Page:
         """All runs of a trace, in one go; none where LangSmith has none."""
         mended = self._api.mended
+        rows = self._trace(ident, self._generation)
+        if not rows and self._generation == "v2" and not self._settled:
+            rows = self._trace(ident, "v1")  # a route that is not there is answered as a trace that is not
+            if rows:
+                self._generation = "v1"
+        return Page(rows, _damaged(rows) if self._api.mended > mended else ())
+
+    def _trace(self, ident: str, generation: str) -> list[dict[str, Any]]:
+        """The runs of a trace as one of the APIs gives them; none where it answers that it is not there."""
         try:
-            rows = self._trace(ident)
+            if generation == "v2":
+                params = {"project_id": self._project, "selects": [*WHOLE]}
+                told = self._api.call("GET", f"/api/v2/traces/{ident}/runs", params=params, tier="query")
+                return _rows(told, "items")
+            asked = {"session": [self._project], "trace": ident, "select": [*WHOLE_V1]}
+            return _rows(self._api.call("POST", "/runs/query", json=asked, tier="query"), "runs")
         except Refused as error:
             if error.status != 404:
                 raise
-            rows = []
-        return Page(rows, _damaged(rows) if self._api.mended > mended else ())
+            return []
 
-    def _trace(self, ident: str) -> list[dict[str, Any]]:
-        if self._generation == "v2":
-            params = {"project_id": self._project, "selects": [*WHOLE]}
-            return _rows(self._api.call("GET", f"/api/v2/traces/{ident}/runs", params=params, tier="query"), "items")
-        asked = {"session": [self._project], "trace": ident, "select": [*WHOLE_V1]}
-        return _rows(self._api.call("POST", "/runs/query", json=asked, tier="query"), "runs")
+    @property
+    def _settled(self) -> bool:
+        """Whether the server said which APIs it has."""
+        return isinstance(self._api.info.get("instance_flags"), dict)
 
     def _page(self, ask: Ask, cursor: str | None) -> tuple[list[dict[str, Any]], str | None]:
         if self._generation == "v2":
             try:
                 told = self._api.call("POST", "/api/v2/runs/query", json=self._v2(ask, cursor), tier=ask.tier)
             except Refused as error:
-                told_apart = isinstance(self._api.info.get("instance_flags"), dict)
-                if error.status != 404 or cursor is not None or told_apart:
+                if error.status != 404 or cursor is not None or self._settled:
                     raise
                 self._generation = "v1"  # nothing said which API is there, and it is not this one
             else:
                 return _rows(told, "items"), told.get("next_cursor") or None
+        if ask.feedback_since is not None:
+            raise Refused("LangSmith's first query API can't be asked by when feedback came", status=400)
         told = self._api.call("POST", "/runs/query", json=self._v1(ask, cursor), tier=ask.tier)
         cursors = told.get("cursors") if isinstance(told, dict) else None
         return _rows(told, "runs"), (cursors.get("next") or None) if isinstance(cursors, dict) else None
@@ -146,16 +159,17 @@ class Queries:
         return {name: value for name, value in body.items() if value is not None}
 
     def _v1(self, ask: Ask, cursor: str | None) -> dict[str, Any]:
+        # Its `end_time` may mean when runs began or when they ended, and that is not documented.
+        begun = f"lte(start_time, {json.dumps(written(ask.until).replace('+00:00', 'Z'))})"
         body: dict[str, Any] = {
             "session": [self._project],
             "start_time": written(ask.since),
-            "end_time": written(ask.until),
             "limit": min(ask.most, PAGE_V1),
             "select": [*(WHOLE_V1 if ask.whole else ROOT_V1)],
             "cursor": cursor,
             "is_root": True if ask.roots else None,
             "error": True if ask.failed else None,
-            "filter": ask.filter or None,
+            "filter": both(ask.filter, begun),
             "trace_filter": ask.trace_filter or None,
             "skip_prev_cursor": True,
         }

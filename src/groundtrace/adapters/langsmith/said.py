@@ -71,10 +71,15 @@ class Scale:
 
     @property
     def filter(self) -> str:
-        """What finds complaints, in the filter language."""
+        """What finds complaints, in the filter language; under a key with labels all that was said there.
+
+        A label may come without a score, and that a filter can ask for one (`feedback_value`) is not documented.
+        """
         parts = ["lte(feedback_score, 0)"]
         for key, (middle, lower) in sorted(self._middles.items()):
-            parts.append(f"and(eq(feedback_key, {quoted(key)}), {'gt' if lower else 'lt'}(feedback_score, {middle:g}))")
+            named = f"eq(feedback_key, {quoted(key)})"
+            below = f"{'gt' if lower else 'lt'}(feedback_score, {middle:g})"
+            parts.append(named if self._labels[key] else f"and({named}, {below})")
         return parts[0] if len(parts) == 1 else f"or({', '.join(parts)})"
 
 
@@ -133,6 +138,11 @@ def complaint(row: Row, scale: Scale) -> Signal | None:
     return Signal(key, value=told, negative=True, comment=text, source=PLATFORM)
 
 
+def changed(row: Row) -> int | None:
+    """When a line of feedback was last changed."""
+    return nanoseconds(row.get("modified_at") or row.get("created_at"))
+
+
 @dataclass
 class Heard:
     """How far feedback was heard: until when, and which lines of the last minutes before that, with their times."""
@@ -157,15 +167,15 @@ class Heard:
 
     def is_new(self, row: Row) -> bool:
         """Whether a line was changed since, or was not to be found yet."""
-        changed = nanoseconds(row.get("modified_at") or row.get("created_at"))
-        if changed is None:
+        at = changed(row)
+        if at is None:
             return True
-        return changed >= self.since and self.lines.get(str(row.get("id"))) != changed
+        return at >= self.since and self.lines.get(str(row.get("id"))) != at
 
     def then(self, at: int, rows: Iterable[Row]) -> Heard:
         """How far it was heard once these lines were."""
-        changed = {str(row.get("id")): nanoseconds(row.get("modified_at") or row.get("created_at")) for row in rows}
-        lines = dict(self.lines) | {ident: when for ident, when in changed.items() if when is not None}
+        told = {str(row.get("id")): changed(row) for row in rows}
+        lines = dict(self.lines) | {ident: when for ident, when in told.items() if when is not None}
         recent = sorted((when, ident) for ident, when in lines.items() if when >= at - OVERLAP)
         return Heard(at, {ident: when for when, ident in recent[-_MOST:]})
 

@@ -35,7 +35,10 @@ _LONG, _ERA = 8 * WEEK, 400 * DAY
 """From which length on it is asked first whether there is anything in a time, and the longest that is asked for."""
 
 _BEFORE = _AFTER = 900 * _SECOND
-"""How long before its root's start a run may seem to start, by another machine's clock, and after its root's end."""
+"""How far the clocks of two machines may be apart."""
+
+_SPAN = WEEK - _AFTER
+"""The longest time roots are asked for at once: what failed below them is asked for a little longer."""
 
 _STALE = 3600 * _SECOND
 """After which a run that has not ended is taken to be lost: who watches it never said it had."""
@@ -102,7 +105,8 @@ class LangSmithSource:
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - what was judged before is in the memory
         """The traces whose root began in the window, a week at a time, the oldest week first.
 
-        A trace that has not ended, or ended just now, is given with `complete` false and without its children.
+        A trace that has not ended, or ended just now, is given with `complete` false and without its children; one that
+        began a day ago and never ended is counted and not given.
         """
         self._begin()
         if self._ids:
@@ -135,7 +139,7 @@ class LangSmithSource:
         try:
             for trace_id, told in hearing.complaints(since, began, now, self._filter).items():
                 if choose(Ref(PLATFORM, self._project_id, trace_id), told):
-                    yield from self._one(queries, trace_id, told)
+                    yield from self._one(queries, trace_id, told, heard=hearing.heard[trace_id])
             hearing.end()
         finally:
             self._payloads.close()
@@ -213,7 +217,7 @@ class LangSmithSource:
             if era - since > _LONG and queries.is_empty(whole):
                 since = era
             while since < era:
-                edge = min(since + WEEK, era)
+                edge = min(since + _SPAN, era)
                 yield replace(whole, since=since, until=edge)
                 since = edge
 
@@ -234,8 +238,8 @@ class LangSmithSource:
                 at = rows.ref(root, self._project_id)
                 if choose(at, told):
                     chosen.append((root, at, told))
-            for start in range(0, len(chosen), _BATCH):
-                yield from self._whole(queries, chosen[start : start + _BATCH])
+            for batch in _batches(chosen):
+                yield from self._whole(queries, batch)
 
     def _is_new(self, root: Row, ask: Ask, seen: set[str]) -> bool:
         """Whether a root is of this week, not seen before, and no judge's of ours."""
@@ -271,10 +275,15 @@ class LangSmithSource:
                 found[rows.trace_of(row)] = failure(row.get("error"))
         return found
 
-    def _one(self, queries: Queries, trace_id: str, told: tuple[Signal, ...]) -> Iterator[Trace]:
-        """One trace by its id."""
+    def _one(
+        self, queries: Queries, trace_id: str, told: tuple[Signal, ...], *, heard: int | None = None
+    ) -> Iterator[Trace]:
+        """One trace by its id; `heard` is when users last spoke of it, where that is known."""
         page = queries.trace(trace_id)
         root = next((row for row in page.rows if rows.parent_of(row) is None), None)
+        if root is None and heard is not None and heard < self._now() - DAY:
+            self._losses.add(losses.GONE)
+            return
         if root is None:
             self._losses.add(losses.VANISHED)
             yield Trace(Ref(PLATFORM, self._project_id, trace_id), signals=told, complete=False)
@@ -285,8 +294,7 @@ class LangSmithSource:
         at = rows.ref(root, self._project_id)
         waiting = self._waiting(root)
         if waiting is not None:
-            self._losses.add(waiting)
-            yield rows.trace(at, [root], signals=told, complete=False)
+            yield from self._unready((root, at, told), waiting)
             return
         yield self._made((root, at, told), {str(row["id"]): row for row in page.rows}, page.damaged)
 
@@ -297,9 +305,8 @@ class LangSmithSource:
             waiting = self._waiting(one[0])
             if waiting is None:
                 over.append(one)
-                continue
-            self._losses.add(waiting)
-            yield rows.trace(one[1], [one[0]], signals=one[2], complete=False)
+            else:
+                yield from self._unready(one, waiting)
         if not over:
             return
         if self._at_once and len(over) > 1:
@@ -329,10 +336,13 @@ class LangSmithSource:
             return {over[0][1].trace_id: {str(row["id"]): row for row in page.rows}}, {*page.damaged}
         starts = [rows.nanoseconds(root.get("start_time")) or 0 for root, _, _ in over]
         ends = [rows.nanoseconds(root.get("end_time")) or 0 for root, _, _ in over]
-        ask = Ask(min(starts) - _BEFORE, min(max(*starts, *ends) + _AFTER, self._now() + _BEFORE), whole=True)
+        since, latest = min(starts) - _BEFORE, self._now() + _BEFORE
+        ask = Ask(since, min(max(*starts, *ends) + _AFTER, since + WEEK, latest), whole=True)
         if self._by_roots:
+            # The roots are named, so that a run that began long after its root ended costs nothing to be found.
+            named = of_roots(replace(ask, until=min(since + WEEK, latest)), [str(root["id"]) for root, _, _ in over])
             try:
-                return self._gathered(queries, of_roots(ask, [str(root["id"]) for root, _, _ in over]), over)
+                return self._gathered(queries, named, over)
             except Refused as error:
                 if error.status not in (400, 413, 422):
                     raise
@@ -359,14 +369,24 @@ class LangSmithSource:
             return False
         return any(len(queries.trace(ident).rows) > 1 for ident in list(runs)[:_TRIED])
 
+    def _unready(self, one: Chosen, why: losses.Problem) -> Iterator[Trace]:
+        """A trace whose root is not over, as it is; none where no run is to wait for its end any more."""
+        self._losses.add(why)
+        if why is not losses.STALE:
+            yield rows.trace(one[1], [one[0]], signals=one[2], complete=False)
+
     def _waiting(self, root: Row) -> losses.Problem | None:
         """Why a trace is not looked at yet, by its root; None where it can be."""
         now = self._now()
         if not rows.is_over(root):
             start = rows.nanoseconds(root.get("start_time"))
             return losses.STALE if start is not None and start < now - DAY else losses.PENDING
-        end = rows.nanoseconds(root.get("end_time"))
-        return losses.YOUNG if end is not None and end > now - self._settle else None
+        return losses.YOUNG if self._is_young(root) else None
+
+    def _is_young(self, row: Row) -> bool:
+        """Whether a run ended just now; an end that is to come for long is a wrong clock's, and not waited for."""
+        now, end = self._now(), rows.nanoseconds(row.get("end_time"))
+        return end is not None and now - self._settle < end < now + _AFTER
 
     def _made(self, one: Chosen, held: dict[str, Row], damaged: Iterable[str]) -> Trace:
         """A trace of its runs; it is not complete while some of them are still to end or to come."""
@@ -394,12 +414,27 @@ class LangSmithSource:
         """What of a trace has not ended or not come; once its root ended long ago, nothing more is waited for."""
         if any(not rows.is_over(row) for row in held.values()):
             return losses.GROWING if recent else losses.UNENDED
-        edge = self._now() - self._settle
-        if any((rows.nanoseconds(row.get("end_time")) or 0) > edge for row in held.values()):
+        if any(map(self._is_young, held.values())):
             return losses.YOUNG
         if any((above := rows.parent_of(row)) is not None and above not in held for row in held.values()):
             return losses.GROWING if recent else losses.ORPHANED
         return None
+
+
+def _batches(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:
+    """Traces whose runs are asked for at once: so many, of so long a time, that a day after them is in its week too."""
+    batch: list[Chosen] = []
+    since = until = 0
+    for one in chosen:
+        start = rows.nanoseconds(one[0].get("start_time")) or 0
+        end = max(start, rows.nanoseconds(one[0].get("end_time")) or 0)
+        if batch and (len(batch) == _BATCH or max(until, end) + DAY > since - _BEFORE + WEEK):
+            yield batch
+            batch = []
+        since, until = (min(since, start), max(until, end)) if batch else (start, end)
+        batch.append(one)
+    if batch:
+        yield batch
 
 
 def _lacking(held: Mapping[str, Row], root: Row) -> bool:
