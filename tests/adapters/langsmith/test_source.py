@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -194,27 +192,6 @@ def test_a_windows_bounds_are_kept(stand: Stand) -> None:
     at = int(edge.timestamp()) * 10**9
     assert names(pulled(stand.source(), Window(at, at + 10**9))) == [1]
     assert names(pulled(stand.source(), Window(at - 10**9, at))) == []
-
-
-def test_the_shared_stand_in_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is at hand: GROUNDTRACE_SHARED says where."""
-    shared = Path(os.environ.get("GROUNDTRACE_SHARED", "no/such/folder")) / "standins" / "langsmith" / "server.py"
-    if not shared.exists():
-        pytest.skip("the shared stand-in is not here")
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("shared_langsmith", shared)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "shared_langsmith", module)
-    spec.loader.exec_module(module)
-    for told in ({}, V1):
-        with standing(monkeypatch, module.serve, **told) as stand:
-            write(stand, 30)
-            traces = pulled(stand.source(later()))
-            assert len(traces) == 30
-            assert sum(len(trace.spans) for trace in traces.values()) == len(stand.store.runs)
 
 
 def test_a_trace_of_more_runs_than_langsmith_keeps_says_so(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
