@@ -623,7 +623,9 @@ def test_a_batch_that_is_gone_is_asked_again(name: str, stand: StandIn, tmp_path
 def test_results_that_were_deleted(stand: StandIn, tmp_path: Path, since: int) -> None:
     """The batch has ended, its files are gone: its questions are asked anew, and no later run stumbles over it."""
     ledger = tmp_path / "l"
+    put(stand, batch={"polls": 10_000_000})
     killed("openai", stand, ledger)
+    put(stand)
     with openai.OpenAI(api_key="k", base_url=stand.v1) as sdk:
         told = sdk.batches.list().data[0]
         while told.status != "completed":
