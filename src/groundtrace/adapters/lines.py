@@ -207,6 +207,18 @@ def cleaned(value: object) -> object:
     return [cleaned(item) for item in value] if isinstance(value, list) else value
 
 
+def mended(data: bytes | bytearray) -> object:
+    r"""JSON in which some text is no Unicode, with U+FFFD there; ValueError where it is no JSON.
+
+    >>> mended(b'{"half": "\\ud83d"}') == {"half": "\ufffd"}
+    True
+    """
+    try:
+        return cleaned(json.loads(data.decode("utf-8", "replace"), parse_constant=lambda _: None))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
 def damage(data: bytes) -> str:
     r"""What stood in a text where U+FFFD stands now.
 

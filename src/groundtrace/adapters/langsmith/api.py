@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import email.utils
 import functools
-import json
 import math
 import time
 import uuid
@@ -31,7 +30,7 @@ from requests.exceptions import RequestException
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 from urllib3.util import Retry
 
-from groundtrace.adapters.lines import cleaned
+from groundtrace.adapters.lines import mended
 from groundtrace.adapters.throttle import Throttle
 from groundtrace.errors import PlanError, PlatformError
 
@@ -232,19 +231,12 @@ class Api:
         try:
             return orjson.loads(response.content)
         except orjson.JSONDecodeError:
-            told = _mended(response.content)
-        if told is None:  # it was cut on its way
-            raise Refused(f"LangSmith's answer to {method} {path} is no JSON", status=502)
+            try:
+                told = mended(response.content)
+            except ValueError:  # it was cut on its way
+                raise Refused(f"LangSmith's answer to {method} {path} is no JSON", status=502) from None
         self.mended += 1
         return told
-
-
-def _mended(data: bytes) -> Any:
-    """JSON that holds half a character somewhere, with U+FFFD there; None where it is no JSON."""
-    try:
-        return cleaned(json.loads(data.decode("utf-8", "replace"), parse_constant=lambda _: None))
-    except (ValueError, RecursionError):
-        return None
 
 
 class _Waiting:

@@ -12,6 +12,7 @@ from typing import Any
 
 from groundtrace.adapters.langsmith import losses
 from groundtrace.adapters.langsmith.api import Api, Refused
+from groundtrace.adapters.langsmith.feedback import pages
 from groundtrace.adapters.langsmith.filters import both
 from groundtrace.adapters.langsmith.losses import Losses
 from groundtrace.adapters.langsmith.queries import DAY, Ask, Queries
@@ -22,8 +23,8 @@ from groundtrace.model import Signal
 _LONGEST = 400 * DAY
 """How old a trace may be that feedback brings back: LangSmith keeps none longer."""
 
-_RUNS, _PAGE, _ROOTS = 50, 100, 100
-"""Runs asked about at once, lines of feedback a page, traces asked for at once."""
+_RUNS, _ROOTS = 50, 100
+"""Runs asked about at once, and traces."""
 
 
 class Hearing:
@@ -91,15 +92,8 @@ class Hearing:
 
     def _feedback(self, of: dict[str, Any]) -> Iterator[Row]:
         """Lines of feedback people left, page by page."""
-        offset = 0
-        while True:
-            params = {**of, "source": [*BY_PEOPLE], "limit": _PAGE, "offset": offset}
-            told = self._api.call("GET", "/feedback", params=params)
-            lines = [row for row in told if isinstance(row, dict)] if isinstance(told, list) else []
-            yield from lines
-            if len(lines) < _PAGE:
-                return
-            offset += _PAGE
+        for page in pages(self._api, {**of, "source": [*BY_PEOPLE]}):
+            yield from (row for row in page if isinstance(row, dict))
 
     def _fitting(self, traces: Sequence[str], asked: str, now: int) -> Iterator[str]:
         """Those of these traces whose root fits a filter."""

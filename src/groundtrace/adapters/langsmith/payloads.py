@@ -8,7 +8,6 @@ verified: that v2 tells such addresses, for how long they work, and that they ma
 from __future__ import annotations
 
 import ipaddress
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 import orjson
 
-from groundtrace.adapters.lines import cleaned
+from groundtrace.adapters.lines import mended
 
 _SIDES = ("inputs", "outputs")
 _TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
@@ -75,8 +74,8 @@ class Payloads:
         except orjson.JSONDecodeError:
             pass
         try:
-            return cleaned(json.loads(data.decode("utf-8", "replace"), parse_constant=lambda _: None))
-        except (ValueError, RecursionError):
+            return mended(data)
+        except ValueError:
             raise _Lost("are no JSON") from None
 
 
