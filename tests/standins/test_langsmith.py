@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from groundtrace.adapters.langsmith.api import Api, Refused
+from groundtrace.adapters.langsmith.api import Api
+from groundtrace.adapters.patience import Refused
 from pulling import NOW, Stand, standing
 
 

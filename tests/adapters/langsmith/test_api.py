@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from groundtrace.adapters.langsmith.api import Api, Refused
+from groundtrace.adapters.langsmith.api import Api
 from groundtrace.adapters.langsmith.doctor import checks
+from groundtrace.adapters.patience import Refused
 from groundtrace.errors import PlanError
 from pushing import PROJECT, Stand, standing
 

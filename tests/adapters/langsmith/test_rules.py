@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from groundtrace.adapters.langsmith.api import Project, Refused
+from groundtrace.adapters.langsmith.api import Project
 from groundtrace.adapters.langsmith.rules import attach, detach
 from groundtrace.adapters.langsmith.source import LangSmithSource
+from groundtrace.adapters.patience import Refused
 from pushing import PROJECT, Stand, standing
 
 URL = "https://example.org/langsmith"

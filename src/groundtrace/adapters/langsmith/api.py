@@ -14,9 +14,7 @@ server, with its source, in brackets:
 
 from __future__ import annotations
 
-import email.utils
 import functools
-import math
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -27,10 +25,10 @@ from langsmith import Client
 from langsmith.utils import LangSmithError
 from requests.adapters import HTTPAdapter
 from requests.exceptions import RequestException
-from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 from urllib3.util import Retry
 
 from groundtrace.adapters.lines import mended
+from groundtrace.adapters.patience import Patience, Refused, deepest, retry_after, said
 from groundtrace.adapters.throttle import Throttle
 from groundtrace.errors import PlanError, PlatformError
 
@@ -54,28 +52,8 @@ HOSTS = {
     "https://eu.api.smith.langchain.com": "EU",
     "https://apac.api.smith.langchain.com": "APAC",
 }
-PATIENCE = 900.0
-"""Seconds after which a request is not tried again, where nobody says how long to wait for it."""
-
-_FIRST = 15.0
-"""Seconds after which an address that never answered is taken to be wrong, or out of reach."""
-
-_LONGEST = 366 * 86_400.0
-"""A Retry-After of more seconds is no time anybody waits for, and is not believed."""
-
 CONNECTIONS = 32
 """Requests that may be under way at once."""
-
-_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-_backoff = wait_random_exponential(multiplier=0.5, max=30.0)
-
-
-class Refused(PlatformError):
-    """LangSmith answered with an error: its `status`, and what it said in `detail`; 0 where no answer came."""
-
-    def __init__(self, message: str, *, status: int, detail: str = "", retry_after: float | None = None) -> None:
-        super().__init__(message, retry_after=retry_after, denied=status in (401, 403))
-        self.status, self.detail = status, detail
 
 
 class Project(NamedTuple):
@@ -104,11 +82,9 @@ class Api:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._url, self._workspace, self._patience = url, workspace, patience
-        self._clock, self._sleep = clock, sleep
+        self._url, self._workspace = url, workspace
+        self._patience = Patience(patience, clock=clock, sleep=sleep)
         self._known: dict[str, Project] = {}
-        self._reached = False
-        """Whether anything answered so far."""
         self.mended = 0
         """Answers so far that held halves of characters, which are U+FFFD now."""
         self._throttles = {
@@ -202,15 +178,7 @@ class Api:
         Raises Refused. With `patience`, or that of this line, no time is waited that would end after so many seconds,
         whoever named it. Without either, a Retry-After of any length is kept to.
         """
-        waiting = _Waiting(self._patience if patience is None else patience, self._clock, lambda: self._reached)
-        retrying = Retrying(
-            sleep=self._sleep,
-            wait=waiting.seconds,
-            stop=waiting.is_over,
-            retry=retry_if_exception(_is_passing),
-            reraise=True,
-        )
-        return retrying(self._once, method, path, json, params, tier)
+        return self._patience.asked(lambda: self._once(method, path, json, params, tier), seconds=patience)
 
     def _once(self, method: Any, path: str, json: object, params: Mapping[str, Any] | None, tier: Tier) -> Any:
         self._throttles["write" if tier == "write" else "read"].wait()
@@ -222,10 +190,7 @@ class Api:
         try:
             response = self.client.request_with_retries(method, path, **more)
         except (LangSmithError, RequestException) as error:
-            refused = _refused(error, method, path)
-            self._reached = self._reached or refused.status != 0
-            raise refused from None
-        self._reached = True
+            raise _refused(error, method, path) from None
         if not response.content:
             return None
         try:
@@ -239,38 +204,6 @@ class Api:
         return told
 
 
-class _Waiting:
-    """How long one request is waited for, and whether it is sent again; tenacity asks either of them first."""
-
-    def __init__(self, patience: float | None, clock: Callable[[], float], reached: Callable[[], bool]) -> None:
-        self._patience, self._clock, self._began = patience, clock, clock()
-        self._reached = reached
-
-    def seconds(self, state: RetryCallState) -> float:
-        """Seconds until the next try: what LangSmith named, else a random time from a window that doubles."""
-        named = _named(state)
-        return min(_backoff(state), max(0.0, self._left())) if named is None else named
-
-    def is_over(self, state: RetryCallState) -> bool:
-        """Whether it was long enough, or would be before the time LangSmith named."""
-        left = self._left()
-        return left <= 0 or (self._patience is not None and (_named(state) or 0.0) > left)
-
-    def _left(self) -> float:
-        patience = PATIENCE if self._patience is None else self._patience
-        return self._began + (patience if self._reached() else min(patience, _FIRST)) - self._clock()
-
-
-def _named(state: RetryCallState) -> float | None:
-    error = state.outcome.exception() if state.outcome else None
-    return error.retry_after if isinstance(error, Refused) else None
-
-
-def _is_passing(error: BaseException) -> bool:
-    """Whether the same request may be well the next time."""
-    return isinstance(error, Refused) and (error.status == 0 or error.status in _AGAIN)
-
-
 def _refused(error: Exception, method: str, path: str) -> Refused:
     """What an error of the SDK says: the answer it is about hangs on what it was raised from."""
     response = None
@@ -279,56 +212,18 @@ def _refused(error: Exception, method: str, path: str) -> Refused:
         response = getattr(at, "response", None)
         at = at.__cause__ or at.__context__
     if response is None:
-        why = f"{_short(_deepest(error))}; is the address right (LANGSMITH_ENDPOINT)?"
+        why = f"{deepest(error)}; is the address right (LANGSMITH_ENDPOINT)?"
         return Refused(f"LangSmith did not answer {method} {path}: {why}", status=0)
     status = int(response.status_code)
-    said = _said(response.text)
-    message = f"LangSmith refused {method} {path} with {status}{f': {said}' if said else ''}{_REMEDIES.get(status, '')}"
-    return Refused(message, status=status, detail=said, retry_after=_retry_after(response.headers))
+    told = said(response.text)
+    message = f"LangSmith refused {method} {path} with {status}{f': {told}' if told else ''}{_REMEDIES.get(status, '')}"
+    return Refused(message, status=status, detail=told, retry_after=retry_after(response.headers))
 
 
 _REMEDIES = {
     401: "; is LANGSMITH_API_KEY right?",
     403: "; the key may be of another region or workspace, or lack the permission: `groundtrace doctor` says more",
 }
-
-
-def _said(text: str) -> str:
-    """The reason in an error's body, in a line."""
-    try:
-        told = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        told = text
-    if isinstance(told, dict):
-        told = told.get("detail") or told.get("error") or told.get("message") or told
-    return " ".join((told if isinstance(told, str) else orjson.dumps(told).decode()).split())[:300]
-
-
-def _deepest(error: BaseException) -> BaseException:
-    """What an error came from in the end; the SDK's own words for it hold parts of the key."""
-    while (under := error.__cause__ or error.__context__) is not None:
-        error = under
-    return error
-
-
-def _short(error: BaseException) -> str:
-    """The first line of what went wrong, without the key the SDK shows parts of."""
-    return str(error).strip().partition("\n")[0][:200] or type(error).__name__
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds named by Retry-After, as a number or a date; None where they are none that could be waited for."""
-    named = headers.get("Retry-After")
-    if named is None:
-        return None
-    try:
-        seconds = float(named)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(named).timestamp() - time.time()
-        except (TypeError, ValueError, OverflowError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) and seconds <= _LONGEST else None
 
 
 def _is_id(name: str) -> bool:

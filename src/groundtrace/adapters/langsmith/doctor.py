@@ -6,7 +6,8 @@ import difflib
 import os
 from collections.abc import Iterator
 
-from groundtrace.adapters.langsmith.api import HOSTS, RATES, Api, Refused
+from groundtrace.adapters.langsmith.api import HOSTS, RATES, Api
+from groundtrace.adapters.patience import Refused
 from groundtrace.errors import PlanError
 from groundtrace.model import Check
 

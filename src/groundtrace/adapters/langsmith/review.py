@@ -14,8 +14,9 @@ from itertools import islice
 from typing import Any
 
 from groundtrace.adapters.langsmith import feedback, rows
-from groundtrace.adapters.langsmith.api import Api, Project, Refused
+from groundtrace.adapters.langsmith.api import Api, Project
 from groundtrace.adapters.langsmith.feedback import Place
+from groundtrace.adapters.patience import Refused
 from groundtrace.adapters.published import NOT_APPLICABLE, PREFIX
 from groundtrace.model import NAMESPACE, Label, Scorecard
 from groundtrace.rubrics.catalogue import CATALOGUE, Published

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from groundtrace.adapters.langsmith.api import Api, Project, Refused
+from groundtrace.adapters.langsmith.api import Api, Project
+from groundtrace.adapters.patience import Refused
 from groundtrace.errors import PlatformError
 
 NAME = "groundtrace"

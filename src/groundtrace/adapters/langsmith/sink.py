@@ -11,10 +11,11 @@ from itertools import count, islice
 from typing import Any, Literal
 
 from groundtrace.adapters.langsmith import feedback
-from groundtrace.adapters.langsmith.api import CONNECTIONS, Api, Refused
+from groundtrace.adapters.langsmith.api import CONNECTIONS, Api
 from groundtrace.adapters.langsmith.feedback import Place, Row
 from groundtrace.adapters.langsmith.review import Queues
 from groundtrace.adapters.langsmith.rows import zoned
+from groundtrace.adapters.patience import Refused
 from groundtrace.adapters.published import WITHDRAWN, Result, State, receipts, results, withdrawn
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Receipt, Scorecard, Target

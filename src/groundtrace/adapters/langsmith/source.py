@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from groundtrace.adapters.langsmith import losses, rows, rules
-from groundtrace.adapters.langsmith.api import Api, Refused
+from groundtrace.adapters.langsmith.api import Api
 from groundtrace.adapters.langsmith.filters import Filter, listed, pairs
 from groundtrace.adapters.langsmith.hearing import Hearing
 from groundtrace.adapters.langsmith.losses import Losses
@@ -17,6 +17,7 @@ from groundtrace.adapters.langsmith.queries import DAY, WEEK, Ask, Queries, of_r
 from groundtrace.adapters.langsmith.rows import PLATFORM, Row
 from groundtrace.adapters.langsmith.said import Scale, failure, signals
 from groundtrace.adapters.langsmith.webhook import delivery
+from groundtrace.adapters.patience import Refused
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Check, Label, Ref, Signal, Trace, Window
 

@@ -1,0 +1,310 @@
+"""Braintrust's REST API with one key: who asks, how often, where the API is, and rows page after page.
+
+This is the one seam behind which everything unverified sits: no real account was reachable. What is assumed of the
+server, with its source, in brackets:
+
+- `POST {app}/api/apikey/login` names the organisations of a key and the address of each one's API [the SDK].
+- `/btql` takes the query as a tree [the SDK], sorts by `_pagination_key` and compares it [braintrust-migrate]; about 20
+  queries a minute on the lower plans, counted over a moving minute, 429 above [Braintrust's knowledge base].
+- A page that can't be had in time is refused with 500 or 504, one too large with 413 [braintrust-migrate, bt]: half of
+  it is asked for. Whether a page shorter than its limit is always the last is not known: the first one is checked.
+- Under load a good key may meet a 401 that heals in a minute or two [knowledge base].
+- `POST /v1/{project_logs|experiment}/{id}/insert` stores a row whole, or merges with `_is_merge`; a merge into a row
+  that is not there is stored as a new one [OpenAPI]. So nothing is merged here into a row that was not read before.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from groundtrace.adapters.braintrust import btql
+from groundtrace.adapters.patience import AGAIN, Refused
+from groundtrace.adapters.rest import Method, Rest
+from groundtrace.adapters.throttle import Throttle
+from groundtrace.errors import PlanError, PlatformError
+
+Row: TypeAlias = Mapping[str, Any]
+"""A row of Braintrust's, as it came."""
+
+Kind: TypeAlias = Literal["project_logs", "experiment"]
+
+PLATFORM = "braintrust"
+APP = "https://www.braintrust.dev"
+KEY = "BRAINTRUST_API_KEY"
+HOSTS = {"https://api.braintrust.dev": "US", "https://api-eu.braintrust.dev": "EU"}
+
+QUERIES = 20
+"""Queries in a minute, as documented of the lower plans."""
+
+PAGE = 1000
+"""Rows asked for at once; of what can't be had half is, and so on."""
+
+_HALVED = frozenset({413, 500, 504})
+_HEALS = 150.0
+"""Seconds for which a key that was good before may be refused."""
+
+_REMEDIES = {
+    401: f"; is {KEY} right, and of this region? `groundtrace doctor` says more",
+    403: "; the key may be of another organisation, or lack the permission: `groundtrace doctor` says more",
+}
+
+_throttles: dict[str, Throttle] = {}
+_throttles_lock = threading.Lock()
+
+
+class Org(NamedTuple):
+    """An organisation a key is of, and where its API is."""
+
+    id: str
+    name: str
+    api: str
+
+
+class Place(NamedTuple):
+    """Where rows are kept: the logs of a project, or an experiment of it."""
+
+    kind: Kind
+    id: str
+    project_id: str
+    name: str
+
+
+class Api:
+    """Braintrust as one key sees it. The key comes from BRAINTRUST_API_KEY, and is never kept.
+
+    `url` is the API's address (else BRAINTRUST_API_URL, else the one that `app_url` names: BRAINTRUST_APP_URL, or the
+    hosted one), `org` the organisation, where the key is of several (else BRAINTRUST_ORG_NAME). `queries` is how many
+    queries a minute may hold, over all of this process that ask the same API: more where your plan, or your own
+    server's RATELIMIT_BTQL_DEFAULT, has more. `patience` is as in `Rest`; `clock` and `sleep` are for tests.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        app_url: str | None = None,
+        org: str | None = None,
+        *,
+        queries: int = QUERIES,
+        patience: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if queries < 1:
+            raise PlanError("queries", queries, "is no number of queries a minute")
+        self._url = url or os.environ.get("BRAINTRUST_API_URL") or ""
+        self.app = (app_url or os.environ.get("BRAINTRUST_APP_URL") or APP).rstrip("/")
+        self._org = org or os.environ.get("BRAINTRUST_ORG_NAME") or ""
+        self._queries, self._patience, self._clock, self._sleep = queries, patience, clock, sleep
+        self._projects: dict[str, Place] = {}
+        self._welcomed = 0.0
+        """When the key was last taken; 0 for never."""
+        self._capped: bool | None = None
+        """Whether the server gives fewer rows than it was asked for while there are more; None until that is known."""
+
+    # --- who and where ------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def org(self) -> Org:
+        """The organisation of the key; PlanError where it has several and none was named."""
+        front = self._rest(self.app, "BRAINTRUST_APP_URL")
+        try:
+            told = front.call("POST", "/api/apikey/login", patience=self._patience)
+        finally:
+            front.close()
+        listed = told.get("org_info") if isinstance(told, Mapping) else None
+        orgs = [Org(str(o["id"]), str(o["name"]), str(o.get("api_url") or "")) for o in listed or () if o.get("id")]
+        fit = [org for org in orgs if not self._org or org.name == self._org]
+        if len(fit) == 1:
+            return fit[0]
+        names = [org.name for org in orgs]
+        if not fit:
+            raise PlanError("org", self._org, "is no organisation of this key", valid=names)
+        hint = "say which, in BRAINTRUST_ORG_NAME or the option org"
+        raise PlanError(
+            "org", self._org, "is not named, and the key is of several organisations", valid=names, hint=hint
+        )
+
+    @functools.cached_property
+    def url(self) -> str:
+        """The API's address."""
+        found = (self._url or self.org.api).rstrip("/")
+        if not found.startswith(("https://", "http://")):
+            hint = "write https://HOST, in BRAINTRUST_API_URL or the option url"
+            raise PlanError(PLATFORM, found, "is no address of Braintrust's API", hint=hint)
+        return found
+
+    @property
+    def region(self) -> str:
+        """US or EU; "self-hosted" for any other address."""
+        return HOSTS.get(self.url, "self-hosted")
+
+    @functools.cached_property
+    def rest(self) -> Rest:
+        """The API itself."""
+        return self._rest(self.url, "BRAINTRUST_API_URL")
+
+    def _rest(self, url: str, where: str) -> Rest:
+        key = os.environ.get(KEY)
+        if not key:
+            raise PlanError(PLATFORM, KEY, "is not set", hint="make a key under Settings > API keys and export it")
+        headers = {"Authorization": f"Bearer {key}"}
+        if self._org:
+            headers["x-bt-org-name"] = self._org
+        return Rest(
+            "Braintrust",
+            url,
+            where=where,
+            headers=headers,
+            remedies=_REMEDIES,
+            patience=self._patience,
+            clock=self._clock,
+            sleep=self._sleep,
+        )
+
+    def project(self, name: str, *, patience: float | None = None) -> Place:
+        """The logs of a project, by its name or id; it is never created. PlanError where there is none."""
+        if name not in self._projects:
+            asked = {"project_name": name, "org_name": self._org or None}
+            told = self.call("GET", "/v1/project", params=asked, patience=patience)
+            row = _named(told, name) or self._by_id("project", name, patience)
+            if row is None:
+                hint = f"there is none at {self.url} that this key may see; `groundtrace doctor` says more"
+                raise PlanError(PLATFORM, name, "is no project here", hint=hint)
+            ident = str(row["id"])
+            self._projects[name] = Place("project_logs", ident, ident, str(row.get("name") or name))
+        return self._projects[name]
+
+    def experiment(self, project: str, name: str) -> Place:
+        """An experiment of a project, by its name or id. PlanError where there is none."""
+        at = self.project(project)
+        told = self.call("GET", "/v1/experiment", params={"project_id": at.id, "experiment_name": name})
+        row = _named(told, name) or self._by_id("experiment", name, None)
+        if row is None or str(row.get("project_id")) != at.id:
+            raise PlanError(PLATFORM, name, f"is no experiment of {at.name}")
+        return Place("experiment", str(row["id"]), at.id, str(row.get("name") or name))
+
+    def _by_id(self, kind: str, ident: str, patience: float | None) -> Row | None:
+        if not _is_id(ident):
+            return None
+        try:
+            row: Row = self.call("GET", f"/v1/{kind}/{ident}", patience=patience)
+        except Refused as refused:
+            if refused.status in (400, 404):
+                return None
+            raise
+        return row
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        method: Method,
+        path: str,
+        *,
+        json: object = None,
+        params: Mapping[str, Any] | None = None,
+        patience: float | None = None,
+        passing: Callable[[Refused], bool] = lambda refused: refused.status in AGAIN,
+        first: Callable[[], None] = lambda: None,
+    ) -> Any:
+        """What Braintrust answers, decoded; a key that was good a moment ago is tried again. Raises Refused."""
+
+        def may_pass(refused: Refused) -> bool:
+            heals = refused.status == 401 and self._welcomed > self._clock() - _HEALS and self._welcomed > 0
+            return heals or passing(refused)
+
+        told = self.rest.call(method, path, json=json, params=params, patience=patience, passing=may_pass, first=first)
+        self._welcomed = self._clock() or 1e-9
+        return told
+
+    def insert(self, place: Place, events: Sequence[Row]) -> list[str]:
+        """Store rows, whole or merged as each of them says; the ids they were given. Raises Refused."""
+        told = self.call("POST", f"/v1/{place.kind}/{place.id}/insert", json={"events": events})
+        return [str(ident) for ident in (told or {}).get("row_ids") or ()]
+
+    def pages(
+        self,
+        place: Place,
+        where: btql.Tree,
+        *,
+        size: int = PAGE,
+        fields: Sequence[Sequence[str]] = (),
+        patience: float | None = None,
+    ) -> Iterator[list[Row]]:
+        """All rows that fit, oldest first, page after page; `where` must hold a bound. Raises Refused.
+
+        A row that changes while pages are read keeps its place, so none is passed over; `fields` always hold `id`.
+        """
+        chosen = [*fields, *((name,) for name in ("id", "_pagination_key") if fields and (name,) not in fields)]
+        last: str | None = None
+        limit, doubted = size, False
+        while True:
+            after = btql.compared("gt", "_pagination_key", last) if last is not None else None
+            asked = btql.query(place.kind, place.id, btql.every(where, after), limit=limit, fields=chosen)
+            try:
+                page = self._page(asked, patience, halving=limit > 1)
+            except Refused as refused:
+                if refused.status not in _HALVED or limit == 1:
+                    raise
+                limit = max(1, limit // 2)
+                continue
+            if doubted:
+                self._capped = bool(page)
+            if not page:
+                return
+            yield page
+            if len(page) < limit and self._capped is False:
+                return
+            doubted = len(page) < limit and self._capped is None
+            last = _key(page[-1])
+            limit = min(size, limit * 2)
+
+    def _page(self, asked: Row, patience: float | None, *, halving: bool) -> list[Row]:
+        body = {"query": asked, "fmt": "json", "brainstore_realtime": True, "query_source": "groundtrace"}
+
+        def passing(refused: Refused) -> bool:
+            return refused.status in AGAIN and not (halving and refused.status in _HALVED)
+
+        told = self.call("POST", "/btql", json=body, patience=patience, passing=passing, first=self._throttle.wait)
+        rows = told.get("data") if isinstance(told, Mapping) else None
+        if not isinstance(rows, list):
+            raise PlatformError("Braintrust's answer to a query holds no rows: is this address its API's?")
+        return [row for row in rows if isinstance(row, Mapping)]
+
+    @functools.cached_property
+    def _throttle(self) -> Throttle:
+        """One for all of this process that ask the same API; with a clock of its own, its own."""
+        if self._clock is not time.monotonic:
+            return Throttle(self._queries, 60, clock=self._clock, sleep=self._sleep)
+        with _throttles_lock:
+            there = _throttles.get(self.url)
+            if there is None or there.most < self._queries:
+                there = _throttles[self.url] = Throttle(self._queries, 60)
+            return there
+
+
+def _key(row: Row) -> str:
+    """Where a row stands among all."""
+    key = row.get("_pagination_key")
+    if not isinstance(key, str) or not key:
+        raise PlatformError("Braintrust's rows lack _pagination_key: more than one page of them can't be read")
+    return key
+
+
+def _named(told: object, name: str) -> Row | None:
+    listed = told.get("objects") if isinstance(told, Mapping) else None
+    return next((row for row in listed or () if isinstance(row, Mapping) and row.get("name") == name), None)
+
+
+def _is_id(name: str) -> bool:
+    try:
+        uuid.UUID(name)
+    except ValueError:
+        return False
+    return True
