@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar, cast
 
 import msgspec
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 T = TypeVar("T")
@@ -437,7 +438,7 @@ class Case:
     def digest(self) -> str:
         """Equal for equal questions, whichever record asks; together with `Judge.id` the cache key."""
         begun = _begun(self.rubric, self.version, self.prefix).copy()
-        begun.update(f",{_canonical((self.body, self.schema, self.remark))[1:]}".encode())
+        begun.update(b"," + _canonical((self.body, self.schema, self.remark))[1:])
         return begun.hexdigest()
 
     def render(self, nonce: str) -> str:
@@ -462,7 +463,7 @@ class Case:
 @functools.lru_cache(maxsize=64)
 def _begun(*said: str) -> hashlib._Hash:
     """The hash of what a rubric's questions have in common, to be gone on with."""
-    return hashlib.sha256(_canonical(said)[:-1].encode())
+    return hashlib.sha256(_canonical(said)[:-1])
 
 
 _REFUSED = "Your reply to this case was not accepted. What was wrong with it, line by line:"
@@ -728,7 +729,7 @@ class Scorecard(Value):
     def _hashed(self) -> str:
         content = self.model_dump(mode="json", exclude=_VOLATILE | {"review"})
         content["review"] = [review.model_dump(exclude={"weight"}) for review in self.review if review.reason != AUDIT]
-        found = hashlib.sha256(_canonical(content).encode()).hexdigest()
+        found = hashlib.sha256(_canonical(content)).hexdigest()
         return self.emptied[1] if self.emptied and self.emptied[0] == found else found
 
     def feedback_id(self, score: str) -> str:
@@ -750,7 +751,7 @@ def card_id(ref: Ref, rubric: str) -> str:
     ...     Ref("otel", project="x", trace_id="a", span_id="b"), "source_support")
     True
     """
-    return str(uuid.uuid5(NAMESPACE, _canonical([ref.platform, ref.trace_id, ref.span_id, rubric])))
+    return str(uuid.uuid5(NAMESPACE, _canonical([ref.platform, ref.trace_id, ref.span_id, rubric]).decode()))
 
 
 # --- writing, remembering -------------------------------------------------------------------------------------------
@@ -892,9 +893,15 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _canonical(value: object) -> str:
-    """JSON with one spelling: sorted keys, no spaces; lone surrogates escaped."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
+_ONE_SPELLING = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+
+
+def _canonical(value: object) -> bytes:
+    """JSON with one spelling: sorted keys, no spaces; what orjson does not take, as lone surrogates, is escaped."""
+    try:
+        return orjson.dumps(value, default=_plain, option=_ONE_SPELLING)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain).encode()
 
 
 def _plain(value: object) -> object:

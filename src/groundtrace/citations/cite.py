@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from msgspec.structs import replace
@@ -273,6 +274,7 @@ def _covering(stated: Sequence[Statement], noted: Iterable[Citation]) -> Mapping
     return found
 
 
+@lru_cache(maxsize=64)
 def abstention(answer: str) -> Literal["pure", "partial"] | None:
     """Whether an answer says that it can't answer: "pure" where it claims nothing else, "partial" where it does.
 

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from groundtrace.errors import InvalidVerdict, PlanError
 from groundtrace.evaluate.reply import bounded, early, extras, fit, parse
 from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, card_id
@@ -132,8 +134,8 @@ class _Under:
     def _digests(self) -> tuple[str, str]:
         """What is asked and answered, and all a judge can be shown, in short; once for all rubrics and judges."""
         record = self.record
-        content = json.dumps(record.model_dump(exclude={"signals", "origins"}), sort_keys=True, default=str)
-        return _hash(json.dumps([record.kind, record.query, record.answer])), _hash(content)
+        content = record.model_dump(exclude={"signals", "origins"})
+        return _digest([record.kind, record.query, record.answer]), _digest(content)
 
 
 @dataclass
@@ -416,6 +418,14 @@ class _Hearing:
             else:
                 reviews.append(Review(reason="red_flag", note=f"{card.rubric} asks for a deeper look"))
         return tuple(reviews)
+
+
+def _digest(value: object) -> str:
+    try:
+        told = orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # lone surrogates, numbers of more than 64 bits
+        told = json.dumps(value, sort_keys=True, default=str).encode()
+    return hashlib.sha256(told).hexdigest()
 
 
 def _hash(text: str) -> str:

@@ -44,7 +44,8 @@ def locate(quote: str, texts: Mapping[str | None, str], *, fuzzy: float | None =
         for wanted in dict.fromkeys((quote, quote.strip(), bare)):
             start = _find(wanted, text)
             if start >= 0:
-                return Evidence(quote=quote, passage_id=name, start=start, end=start + len(wanted), match="exact")
+                end = start + len(wanted)
+                return Evidence.trusted(quote=quote, passage_id=name, start=start, end=end, match="exact")
     folded = {name: fold(text) for name, text in texts.items()}
     whole = fold(bare).text
     parts = [fold(part).text for part in _CUT.split(bare) if _says_something(part)]

@@ -113,10 +113,11 @@ class Reading:
 
     def _records(self, trace: Trace) -> Iterable[Record]:
         self._saw(trace)
-        records: tuple[Record, ...] = (_unread(trace),)
+        records: tuple[Record, ...] = ()
         with Isolated(f"trace {trace.ref.trace_id} could not be read", self._skip):
             if trace.complete:
                 records = read(trace, self._conventions, kind=self._plan.kind, passages=self._passages)
+        records = records or (_unread(trace),)
         one = Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
         self.report += sum(map(self._counted, records), one)
         if trace.complete and all(record.kind == "other" for record in records):
