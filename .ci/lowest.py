@@ -1,6 +1,6 @@
-"""Run the tests of the judges and of LangSmith with the oldest packages that may stand beneath them.
+"""Run the tests of the judges and of the platforms with the oldest packages that may stand beneath them.
 
-Each extra has an environment of its own; `serve` is LangSmith's, for its webhooks are tested there too.
+Each extra has an environment of its own; `serve` is the platforms', for LangSmith's webhooks are tested there too.
 What the floors are stands in pyproject.toml; here only what those packages bring along.
 """
 
@@ -16,7 +16,8 @@ from pathlib import Path
 
 STANDINS = "tests/standins/test_llm_"
 LLM = "tests/judges/llm/test_"
-LANGSMITH = "serve"
+PLATFORMS = "serve"
+SDKS = ("langsmith", "braintrust")
 ENVIRONMENTS = {
     "openai": (
         ("httpx-aiohttp==0.1.9", "aiohttp==3.10.10", "anthropic"),  # the batch tests import both
@@ -29,10 +30,12 @@ ENVIRONMENTS = {
         + [f"{STANDINS}{name}.py" for name in ("anthropic", "gemini", "pydantic_ai")],
         "not openai",
     ),
-    LANGSMITH: (
-        ("openai[aiohttp]",),  # traces of a wrapped client are among those that are pulled
-        ["-W", "default", "tests/adapters/langsmith", "integrations/langsmith"],  # an old SDK warns of what it uses
-        "not killed and not watch and not command_line",  # long ones, of which its age says nothing
+    PLATFORMS: (
+        ("openai[aiohttp]", "langchain-core", "langgraph"),  # what they leave of traces is among those that are pulled
+        ["-W", "default"]  # an old SDK warns of what it uses
+        + [f"{folder}/{name}" for name in SDKS for folder in ("tests/adapters", "integrations")],
+        # long ones, of which its age says nothing
+        "not killed and not watch and not command_line and not what_people_answer_there and not what_the_charts_name",
     ),
 }
 """Extras; what is installed beside them; pages and choice of tests: each request and reply through the real SDKs."""
@@ -43,7 +46,7 @@ OURS = ("pydantic", "tenacity")
 
 def floors(extras: str) -> list[str]:
     """The oldest version of everything these extras name, as pip's constraints."""
-    ours = (*OURS, "langsmith") if extras == LANGSMITH else OURS
+    ours = (*OURS, *SDKS) if extras == PLATFORMS else OURS
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     named = [line for extra in extras.split(",") for line in project["optional-dependencies"][extra]]
     named += [line for line in project["dependencies"] if line.startswith(tuple(f"{name}>" for name in ours))]
@@ -57,7 +60,7 @@ def tried(extras: str, folder: Path) -> int:
     """How the tests of these extras end at their floors."""
     beside, tests, chosen = ENVIRONMENTS[extras]
     pins = floors(extras)
-    if extras not in ("openai", LANGSMITH):
+    if extras not in ("openai", PLATFORMS):
         pins = [pin for pin in pins if not pin.startswith("pydantic==")]  # pydantic-ai asks for a later one
     (folder / "floors.txt").write_text("\n".join(pins))
     python = str(folder / "bin" / "python")

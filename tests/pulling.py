@@ -35,6 +35,7 @@ ROWS: list[dict[str, Any]] = json.loads(
 )
 """Runs of real LangChain, LangGraph, @traceable functions and wrapped clients."""
 
+ANSWER = "At 21:40 [1]."
 DOCUMENT = {"page_content": "The night ferry leaves at 21:40.", "metadata": {}, "type": "Document"}
 
 
@@ -156,16 +157,24 @@ class Choosing:
 
 
 def write(stand: Stand, count: int) -> None:
-    """Traces of three kinds in turn: @traceable functions, RunTrees made by hand, a wrapped client of OpenAI's."""
+    """Traces of five kinds in turn.
+
+    @traceable functions, RunTrees made by hand, a wrapped client of OpenAI's, LangChain and LangGraph.
+    """
     client = Client(api_url=stand.url, api_key="lsv2_test")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's own import of what it moved
+        warnings.simplefilter("ignore", DeprecationWarning)  # the libraries' own imports of what was moved
+        from langchain_core.tracers import LangChainTracer
         from langsmith.wrappers import wrap_openai
+
+        from chains import Runs, applications
 
     model = wrap_openai(
         openai.OpenAI(api_key="k", base_url="http://127.0.0.1:9/v1", http_client=httpx.Client(transport=_Reply())),
         tracing_extra={"client": client},
     )
+    chain, graph = applications(DOCUMENT["page_content"], ANSWER)
+    tracer, runs = LangChainTracer(client=client, project_name=PROJECT), Runs()
 
     @traceable(run_type="retriever", client=client, project_name=PROJECT)
     def search(query: str) -> list[dict[str, Any]]:
@@ -174,7 +183,7 @@ def write(stand: Stand, count: int) -> None:
     @traceable(client=client, project_name=PROJECT)
     def traced(query: str) -> dict[str, str]:
         search(query)
-        return {"answer": f"At 21:40 [1]. ({query})"}
+        return {"answer": f"{ANSWER} ({query})"}
 
     @traceable(client=client, project_name=PROJECT)
     def asked(query: str) -> str:
@@ -182,16 +191,22 @@ def write(stand: Stand, count: int) -> None:
         told = [{"role": "user", "content": f"<context>{found}</context> {query}"}]
         return str(model.chat.completions.create(model="gpt-5.2", messages=told).choices[0].message.content)
 
+    kinds: list[tuple[Callable[[str], object], int]] = [
+        (traced, 2),
+        (lambda query: _tree(client, query), 2),
+        (asked, 3),
+        (lambda query: chain(query, {"callbacks": [tracer, runs]}), 0),
+        (lambda query: graph(query, {"callbacks": [tracer, runs]}), 0),
+    ]
+    written = 0
     with tracing_context(enabled=True, client=client, project_name=PROJECT):
         for n in range(count):
-            if n % 3 == 1:
-                _tree(client, f"when {n}?")
-            else:
-                (traced if n % 3 == 0 else asked)(f"when {n}?")
+            ask, several = kinds[n % len(kinds)]
+            ask(f"when {n}?")
+            written += several
     client.flush()
     until = time.monotonic() + 60  # what is queued may still be under way once it was flushed
-    written = sum(3 if n % 3 == 2 else 2 for n in range(count))
-    while len(runs := [*stand.store.runs.values()]) < written or not all(run.get("end_time") for run in runs):
+    while len(sent := [*stand.store.runs.values()]) < written + runs.begun or not all(r.get("end_time") for r in sent):
         assert time.monotonic() < until, "the SDK did not send all it had"
         time.sleep(0.01)
     getattr(client, "close", client.cleanup)()
@@ -204,7 +219,7 @@ def _tree(client: Client, query: str) -> None:
     child.post()
     child.end(outputs={"documents": [DOCUMENT]})
     child.patch()
-    root.end(outputs={"output": f"At 21:40 [1]. ({query})"})
+    root.end(outputs={"output": f"{ANSWER} ({query})"})
     root.patch()
 
 
@@ -212,7 +227,7 @@ class _Reply(httpx.BaseTransport):
     """A provider that always says the same."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "At 21:40 [1]."}}
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ANSWER}}
         told = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5.2", "choices": [choice]}
         return httpx.Response(
             200, json=told | {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}

@@ -114,3 +114,31 @@ def test_a_card_that_comes_again_in_the_same_batch_is_one(store: Store) -> None:
     writing.flush()
     assert sink.given == ["0"]
     assert len(store.history(numbered(0).id)) == 1
+
+
+class Rarely(Upserting):
+    """A sink whose platform may be asked but rarely."""
+
+    name = "rarely"
+    batch = 2 * BATCH
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
+        given = list(cards)
+        self.sizes.append(len(given))
+        return super().write(given)
+
+
+def test_a_sink_may_have_more_cards_at_once(store: Store) -> None:
+    """Then so does every other it stands beside, and what is left goes in the end."""
+    sink, other = Rarely(), Upserting()
+    writing = Writing([Door("up", other), Door("rarely", sink)], store, None, "llm")
+    for n in range(5 * BATCH):
+        writing.take(numbered(n))
+    assert len(other.given) == 4 * BATCH
+    writing.flush()
+    assert sink.sizes == [2 * BATCH, 2 * BATCH, BATCH]
+    assert len(other.given) == 5 * BATCH

@@ -15,7 +15,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from groundtrace.attach import langsmith
+    from groundtrace.attach import braintrust, langsmith
     from groundtrace.errors import GroundtraceError, InvalidVerdict, PlanError, PlatformError
     from groundtrace.evaluate import evaluate
     from groundtrace.model import Citation, Evidence, Finding, Gap, Passage, Record, Ref, Score, Scorecard, Span, Trace
@@ -44,6 +44,7 @@ __all__ = [
     "Scorecard",
     "Span",
     "Trace",
+    "braintrust",
     "evaluate",
     "judge",
     "langsmith",
@@ -55,7 +56,7 @@ __all__ = [
 
 _HOMES = MappingProxyType(
     {
-        "attach": ("langsmith",),
+        "attach": ("braintrust", "langsmith"),
         "errors": ("GroundtraceError", "InvalidVerdict", "PlanError", "PlatformError"),
         "evaluate": ("evaluate",),
         "model": (

@@ -83,6 +83,16 @@ class Value(BaseModel):
         return copied
 
 
+def built(value: type[Value] = Value) -> None:
+    """Build the validators of all values now, before threads meet there: pydantic builds each at its first use.
+
+    pydantic 2.11 checks a value against its parent class while another thread builds its own.
+    """
+    value.model_rebuild()
+    for kind in value.__subclasses__():
+        built(kind)
+
+
 class Struct(msgspec.Struct, frozen=True, gc=False):
     """A frozen struct: what is made for every span costs a third of a microsecond, as a dataclass ten."""
 

@@ -53,8 +53,9 @@ class Source(Protocol):
     is kept under the source's `platform` and `project`.
 
     One whose platform tells an address of new traces may have `attach(url, *, share, headers)` and `detach(url)`, each
-    giving lines that say what was done; a static `delivered(message) -> Delivery`, what such a message names,
-    PlatformError where it names nothing; and an option `ids`, the only traces that are then looked at.
+    giving lines that say what was done; and a static `delivered(message) -> Delivery`, what such a message names,
+    PlatformError where it names nothing. One that can be asked for traces by their ids has an option `ids`, the only
+    traces that are then looked at.
 
     A failed span is told to `choose` as a signal named "error". A source that must not wait for a trace's end with
     its question may leave that out, unless `choose` has a true attribute `patient`.
@@ -156,7 +157,8 @@ class Judge(Protocol):
 class Sink(Protocol):
     """Puts scores where people look. "upsert" platforms replace by id; "append" ones skip what is there.
 
-    One that writes files may also have, for the report, `files`, their paths, and `notes()`, what is broken in them.
+    One that writes files may also have, for the report, `files`, their paths, and `notes()`, what is broken in them;
+    one whose platform may be asked but rarely `batch`, how many cards it would have at once.
     """
 
     name: str

@@ -27,6 +27,9 @@ AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 _backoff = wait_random_exponential(multiplier=0.5, max=30.0)
 
+WAITS = (1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds between looks for what was not taken in yet, or is not listed yet."""
+
 T = TypeVar("T")
 
 
@@ -86,6 +89,26 @@ class Patience:
             raise
         self._reached = True
         return told
+
+
+class Looks:
+    """Looks again, for what XX where nothing came of it, the next wait is short."""
+
+    def __init__(self, sleep: Callable[[float], None]) -> None:
+        self._sleep = sleep
+        self._waits: tuple[float, ...] = WAITS
+
+    def allows(self, looks: int) -> bool:
+        """Wait after so many looks in vain; False where that was long enough."""
+        if looks >= len(self._waits):
+            self._waits = WAITS[:1]
+            return False
+        self._sleep(self._waits[looks])
+        return True
+
+    def met(self) -> None:
+        """Note that what was waited for came."""
+        self._waits = WAITS
 
 
 class _Waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -52,6 +53,8 @@ class Rest:
             follow_redirects=False,
             limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
         )
+        # whoever forgets to close a line leaves no connection open
+        weakref.finalize(self, self._client.close)
         self.mended = 0
         """Answers so far that held halves of characters, which are U+FFFD now."""
 

@@ -60,7 +60,7 @@ def review(
         str | None,
         typer.Option(
             "--from",
-            help="First take what people said of the cards there, as langsmith:PROJECT.",
+            help="First take what people said of the cards there, as langsmith:PROJECT or braintrust:PROJECT.",
             metavar="SOURCE",
         ),
     ] = None,

@@ -8,6 +8,7 @@ that is counted and named.
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -127,5 +128,5 @@ class Growing:
             self._gone.setdefault(why, []).append(key.trace_id)
 
     def _offers_ids(self, at: int) -> bool:
-        """Whether a source can be asked by id, which one offers whose platform tells of new traces by their ids."""
-        return hasattr(find("source", name_of("source", self._plan.sources[at])), "delivered")
+        """Whether a source can be asked for traces by their ids: it has an option of that name."""
+        return "ids" in inspect.signature(find("source", name_of("source", self._plan.sources[at]))).parameters

@@ -20,7 +20,7 @@ from groundtrace.run.choosing import Choosing
 from groundtrace.run.isolated import Careful, Isolated
 from groundtrace.run.reading import Reading, resolver
 from groundtrace.run.risk import Weighing, same_model
-from groundtrace.run.writing import BATCH, Door, Writing
+from groundtrace.run.writing import Door, Writing
 from groundtrace.tally import About, Report
 
 if TYPE_CHECKING:
@@ -238,7 +238,8 @@ class _Passage:
                 river.watch(self.before.traces + self.reading.report.traces, written + self.taken)
                 if self.writing.vain >= _VAIN:
                     platform = self.reading.platform
-                    self.writing.fail(f"stopped judging {platform}: no score of {_VAIN * BATCH} cards went out")
+                    lost = _VAIN * self.writing.batch
+                    self.writing.fail(f"stopped judging {platform}: no score of {lost} cards went out")
                     return False
         return not self.broken
 

@@ -89,6 +89,8 @@ class Writing:
         """The cards each place was given: by number (from 1) which scores of `_names`; 0 where that failed."""
         self._names: dict[tuple[str, ...], int] = {}
         self._lost: set[str] = set()
+        self.batch = max([BATCH, *(int(getattr(door.sink, "batch", 0)) for door in doors)])
+        """Cards written at once: more where a sink asks its platform before each batch, and may ask but rarely."""
         self.vain = 0
         """Batches in a row of which every write to every sink failed."""
         self.report = Report()
@@ -105,7 +107,7 @@ class Writing:
         goes = bool(told.scores) or told.status != "scored"
         report += Report.of_card(asked_now) + (Report() if goes else self._left_out())
         self._waiting[card.id] = _Leaving(card, kept, told if goes else None, report)
-        if len(self._waiting) >= BATCH:
+        if len(self._waiting) >= self.batch:
             self.flush()
 
     def finish(self, trace: str | None) -> None:

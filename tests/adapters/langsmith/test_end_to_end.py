@@ -22,6 +22,7 @@ from groundtrace.plan import Plan
 from groundtrace.run import run
 from groundtrace.sampling import sample
 from groundtrace.store import open_store
+from pulling import write
 from pushing import PROJECT, Stand, standing
 
 RUBRIC = "rag_faithfulness"
@@ -90,6 +91,18 @@ def test_traces_are_scored_where_they_are_and_once(stand: Stand) -> None:
     assert stand.feedback() == before
     assert not stand.asked("PATCH")
     assert not [row for row in stand.asked("POST", "/feedback") if row["path"].endswith("/feedback")]
+
+
+def test_applications_of_every_kind_are_scored_on_their_roots(stand: Stand) -> None:
+    """Functions, trees made by hand, a wrapped client, LangChain and LangGraph: each as its own tracer leaves it."""
+    write(stand, 10)
+    report = run(plan(stand))
+    assert not report.failed
+    assert (report.traces, sum(report.cards[RUBRIC].values())) == (10, 10)
+    roots = {ident for ident, row in stand.store.runs.items() if row.get("parent_run_id") is None}
+    scores = [row for row in stand.feedback().values() if row["key"].endswith(".claim_support")]
+    assert {row["run_id"] for row in scores} == roots
+    assert {row["score"] for row in scores} == {5}
 
 
 def test_a_run_without_our_marks_shows_no_complaints_of_ours(stand: Stand) -> None:

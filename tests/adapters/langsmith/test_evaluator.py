@@ -21,7 +21,7 @@ from langsmith.schemas import Run
 from pydantic import BaseModel
 
 import groundtrace
-from groundtrace.adapters.langsmith.evaluator import Evaluator, plain
+from groundtrace.adapters.langsmith.evaluator import Evaluator
 from groundtrace.adapters.langsmith.feedback import COMMENT
 from groundtrace.errors import PlanError
 from standins.langsmith import Store, serve
@@ -346,29 +346,6 @@ def test_every_shape_of_passages_reads_alike(house: House, shape: str, name: str
     scores = [{key: result.score for key, result in row.items()} for row in (*rows(done), *rows(again))]
     expected = {SUPPORT: 3, f"{SUPPORT}.min": 1, f"{SUPPORT}.citation_precision": 0.5}
     assert scores == [expected, expected]
-
-
-def test_what_holds_itself_has_an_end() -> None:
-    """Objects that point at each other are cut where they come again."""
-    parent: dict[str, Any] = {"text": "a", "children": []}
-    parent["children"] = [{"text": str(n), "parent": parent} for n in range(40)]
-    assert plain(parent)["children"][39] == {"text": "39", "parent": None}
-
-
-def test_arrays_and_old_models_are_what_they_hold() -> None:
-    """As the SDK sends them."""
-
-    class Array:
-        def tolist(self) -> list[str]:
-            return ["a", "b"]
-
-    class Old:
-        __fields__ = ("page_content",)
-
-        def dict(self, **_: Any) -> dict[str, Any]:
-            return {"page_content": "a"}
-
-    assert plain({"array": Array(), "model": Old()}) == {"array": ["a", "b"], "model": {"page_content": "a"}}
 
 
 def test_an_answer_under_output_is_the_same_answer(house: House) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from groundtrace.adapters.langsmith import rows
 from groundtrace.adapters.langsmith.said import Scale, complaint, signals
+from groundtrace.adapters.times import nanoseconds
 from groundtrace.model import JUDGE_MARK, Span, Trace, dump, load
 
 JSON = st.recursive(
@@ -96,8 +97,8 @@ def test_a_parent_is_told_by_one_of_three(told: dict[str, Any], parent: str | No
 )
 def test_times_are_read_to_the_microsecond(written: object, expected: int | None) -> None:
     """With a zone or without, which is UTC then."""
-    assert rows.nanoseconds(written) == expected
-    assert rows.zoned(written) == "" if expected is None else rows.nanoseconds(rows.zoned(written)) == expected
+    assert nanoseconds(written) == expected
+    assert rows.zoned(written) == "" if expected is None else nanoseconds(rows.zoned(written)) == expected
 
 
 def test_a_time_the_api_told_is_told_back_as_it_was() -> None:

@@ -19,7 +19,7 @@ import httpx2
 import pytest
 
 import killed
-from groundtrace.adapters.langsmith import sink
+from groundtrace.adapters import patience
 from groundtrace.adapters.langsmith.source import LangSmithSource
 from groundtrace.adapters.langsmith.webhook import delivery
 from groundtrace.errors import PlatformError
@@ -208,7 +208,7 @@ def test_scores_that_were_not_taken_are_written_later(
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though no other message comes; what waits is counted, and nothing else of its batch waits with it."""
-    monkeypatch.setattr(sink, "WAITS", (0.01, 0.01))
+    monkeypatch.setattr(patience, "WAITS", (0.01, 0.01))
     monkeypatch.setenv("LANGSMITH_ENDPOINT", stand.url)
     monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_pt_standin")
     ident, clock, said = put(stand, 1), [0.0], list[str]()

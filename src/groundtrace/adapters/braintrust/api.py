@@ -23,6 +23,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from orjson import Fragment
+
 from groundtrace.adapters.braintrust import btql
 from groundtrace.adapters.patience import AGAIN, Refused
 from groundtrace.adapters.rest import Method, Rest
@@ -100,7 +102,8 @@ class Api:
         self._url = url or os.environ.get("BRAINTRUST_API_URL") or ""
         self.app = (app_url or os.environ.get("BRAINTRUST_APP_URL") or APP).rstrip("/")
         self._org = org or os.environ.get("BRAINTRUST_ORG_NAME") or ""
-        self._queries, self._patience, self._clock, self._sleep = queries, patience, clock, sleep
+        self.queries = queries
+        self._patience, self._clock, self._sleep = patience, clock, sleep
         self._projects: dict[str, Place] = {}
         self._welcomed = 0.0
         """When the key was last taken; 0 for never."""
@@ -109,16 +112,23 @@ class Api:
 
     # --- who and where ------------------------------------------------------------------------------------------------
 
-    @functools.cached_property
-    def org(self) -> Org:
-        """The organisation of the key; PlanError where it has several and none was named."""
-        front = self._rest(self.app, "BRAINTRUST_APP_URL")
+    def orgs(self, *, patience: float | None = None) -> list[Org]:
+        """The organisations of the key, as the app tells them. Raises Refused."""
+        front = self._rest(self.app, "BRAINTRUST_APP_URL", org="")  # which one is meant is what is asked
         try:
-            told = front.call("POST", "/api/apikey/login", patience=self._patience)
+            told = front.call("POST", "/api/apikey/login", patience=patience)
         finally:
             front.close()
         listed = told.get("org_info") if isinstance(told, Mapping) else None
-        orgs = [Org(str(o["id"]), str(o["name"]), str(o.get("api_url") or "")) for o in listed or () if o.get("id")]
+        return [Org(str(o["id"]), str(o["name"]), str(o.get("api_url") or "")) for o in listed or () if o.get("id")]
+
+    @functools.cached_property
+    def org(self) -> Org:
+        """The organisation of the key; PlanError where it has several and none was named."""
+        return self.chosen(self.orgs(patience=self._patience))
+
+    def chosen(self, orgs: Sequence[Org]) -> Org:
+        """The one of a key's organisations that is meant; PlanError where that is not told."""
         fit = [org for org in orgs if not self._org or org.name == self._org]
         if len(fit) == 1:
             return fit[0]
@@ -129,6 +139,11 @@ class Api:
         raise PlanError(
             "org", self._org, "is not named, and the key is of several organisations", valid=names, hint=hint
         )
+
+    @property
+    def told(self) -> bool:
+        """Whether the API's address was given, and need not be asked for."""
+        return bool(self._url)
 
     @functools.cached_property
     def url(self) -> str:
@@ -147,15 +162,15 @@ class Api:
     @functools.cached_property
     def rest(self) -> Rest:
         """The API itself."""
-        return self._rest(self.url, "BRAINTRUST_API_URL")
+        return self._rest(self.url, "BRAINTRUST_API_URL", org=self._org)
 
-    def _rest(self, url: str, where: str) -> Rest:
+    def _rest(self, url: str, where: str, *, org: str) -> Rest:
         key = os.environ.get(KEY)
         if not key:
             raise PlanError(PLATFORM, KEY, "is not set", hint="make a key under Settings > API keys and export it")
         headers = {"Authorization": f"Bearer {key}"}
-        if self._org:
-            headers["x-bt-org-name"] = self._org
+        if org:
+            headers["x-bt-org-name"] = org
         return Rest(
             "Braintrust",
             url,
@@ -223,8 +238,11 @@ class Api:
         self._welcomed = self._clock() or 1e-9
         return told
 
-    def insert(self, place: Place, events: Sequence[Row]) -> list[str]:
-        """Store rows, whole or merged as each of them says; the ids they were given. Raises Refused."""
+    def insert(self, place: Place, events: Sequence[Row | Fragment]) -> list[str]:
+        """Store rows, whole or merged as each of them says; the ids they were given. Raises Refused.
+
+        A row may come as JSON that was made before.
+        """
         told = self.call("POST", f"/v1/{place.kind}/{place.id}/insert", json={"events": events})
         return [str(ident) for ident in (told or {}).get("row_ids") or ()]
 
@@ -265,6 +283,13 @@ class Api:
             last = _key(page[-1])
             limit = min(size, limit * 2)
 
+    def first(
+        self, place: Place, where: btql.Tree, *, sort: str, descending: bool, fields: Sequence[Sequence[str]]
+    ) -> Row | None:
+        """The first row that fits in an order of its own; None where there is none. Raises Refused."""
+        asked = btql.query(place.kind, place.id, where, limit=1, sort=sort, descending=descending, fields=fields)
+        return next(iter(self._page(asked, None, halving=False)), None)
+
     def _page(self, asked: Row, patience: float | None, *, halving: bool) -> list[Row]:
         body = {"query": asked, "fmt": "json", "brainstore_realtime": True, "query_source": "groundtrace"}
 
@@ -281,11 +306,11 @@ class Api:
     def _throttle(self) -> Throttle:
         """One for all of this process that ask the same API; with a clock of its own, its own."""
         if self._clock is not time.monotonic:
-            return Throttle(self._queries, 60, clock=self._clock, sleep=self._sleep)
+            return Throttle(self.queries, 60, clock=self._clock, sleep=self._sleep)
         with _throttles_lock:
             there = _throttles.get(self.url)
-            if there is None or there.most < self._queries:
-                there = _throttles[self.url] = Throttle(self._queries, 60)
+            if there is None or there.most < self.queries:
+                there = _throttles[self.url] = Throttle(self.queries, 60)
             return there
 
 

@@ -13,32 +13,28 @@ soon the runs of a trace can be fetched after it ended.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import datetime as dt
 import functools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from langsmith.evaluation import EvaluationResult, EvaluationResults, RunEvaluator
 from langsmith.run_helpers import get_tracing_context
 from msgspec.structs import replace
-from pydantic import BaseModel
 
+from groundtrace.adapters.experiments import Judged, Scoring, lacks, plain
 from groundtrace.adapters.langsmith import feedback, rows
 from groundtrace.adapters.langsmith.api import Api
 from groundtrace.adapters.langsmith.feedback import Place
 from groundtrace.adapters.langsmith.payloads import Payloads
 from groundtrace.adapters.langsmith.queries import Queries
-from groundtrace.adapters.published import NOT_ASSESSED, PREFIX, Result, results
+from groundtrace.adapters.published import PREFIX, Result
 from groundtrace.errors import GroundtraceError
-from groundtrace.evaluate import evaluate
 from groundtrace.model import Ref
-from groundtrace.read import read
 
 if TYPE_CHECKING:
     import uuid
@@ -48,17 +44,10 @@ if TYPE_CHECKING:
     from langsmith.schemas import Example, Run
 
     from groundtrace.model import Record, Scorecard, Trace
-    from groundtrace.ports import Convention, Judge, Rubric
-    from groundtrace.read.resolve import Resolver
-    from groundtrace.read.summaries import Wanted
-
-Border: TypeAlias = "Callable[[Callable[[str], None]], AbstractContextManager[None, bool]]"
-"""Inside of it anything may be raised; it tells what was, and goes on."""
 
 _PATIENCE = 60.0
 """Seconds after which a trace is asked for no more, whatever LangSmith says to wait: an experiment waits meanwhile."""
 
-_DEEP = 64
 _PAYLOAD = 20_000_000
 _MANY, _FRESH = 64, 60.0
 """Whole traces held for other evaluators of the same runs, and for how many seconds."""
@@ -76,31 +65,18 @@ _RETURN = (
 class Evaluator(RunEvaluator):
     """Scores a run under one rubric; the same object serves `evaluate` and `aevaluate`, in a running loop too.
 
-    `scores` "headline" gives the rubric's own score alone. `client` is asked for a trace where the run comes without
-    its child runs; else the one that evaluates, else one made from the environment. What is raised inside is told by
-    `border`, and becomes an error of that run: older SDKs lose what an evaluator raises.
+    `client` is asked for a trace where the run comes without its child runs; else the one that evaluates, else one made
+    from the environment. What is raised inside becomes an error of that run: older SDKs lose what an evaluator raises.
     """
 
-    def __init__(
-        self,
-        rubric: Rubric,
-        judge: Judge,
-        conventions: Sequence[Convention],
-        border: Border,
-        *,
-        kind: Wanted = "auto",
-        passages: Resolver | None = None,
-        scores: Literal["all", "headline"] = "all",
-        client: Client | None = None,
-    ) -> None:
-        self.__name__ = self.name = rubric.name
-        self._rubric, self._judge, self._conventions, self._border = rubric, judge, conventions, border
-        self._kind, self._passages, self._scores = kind, passages, scores
+    def __init__(self, scoring: Scoring, client: Client | None = None) -> None:
+        self.__name__ = self.name = scoring.name
+        self._scoring = scoring
         self._client = client
         self._own: _Fetching | None = None
 
     def __repr__(self) -> str:
-        return f"<groundtrace evaluator {self.name}, judge {self._judge.id}>"
+        return f"<groundtrace evaluator {self.name}, judge {self._scoring.judge.id}>"
 
     def __call__(self, run: Run | RunTree, example: Example | None = None) -> EvaluationResults:
         """As `evaluate_run`."""
@@ -124,10 +100,10 @@ class Evaluator(RunEvaluator):
     ) -> EvaluationResults:
         """The run's scores, each under its own key; an error where there is none. The example is not looked at."""
         said: list[str] = []
-        with self._border(said.append):
+        with self._scoring.border(said.append):
             _zoned(run)
-            return EvaluationResults(results=self._judged(run))
-        return EvaluationResults(results=[self._failed("evaluator_failed", said[0])])
+            return self._told(self._judged(run))
+        return self._told(self._scoring.failed("evaluator_failed", said[0]))
 
     async def aevaluate_run(
         self,
@@ -140,47 +116,22 @@ class Evaluator(RunEvaluator):
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 
-    def _judged(self, run: Run | RunTree) -> list[EvaluationResult]:
+    def _judged(self, run: Run | RunTree) -> Judged:
         if run.error:
             said = run.error.strip().partition("\n")[0]
-            return [self._failed("target_failed", f"there is nothing to judge: {said}")]
+            return self._scoring.failed("target_failed", f"there is nothing to judge: {said}")
         records, looked = self._read(run)
-        record = self._of(records, str(run.id))
-        if record is None:
-            ids = ", ".join(str(record.ref.span_id) for record in records)
-            return [self._failed("ambiguous", f"the run holds {len(records)} requests ({ids}) and is none itself")]
-        if record.kind == "other":
-            said = "; ".join(f"{gap.field}: {gap.remedy or gap.reason}" for gap in record.gaps)
-            return [self._failed("nothing_to_judge", f"no request was found in {looked}; {said}")]
-        cards = list(evaluate([record], [self._rubric], self._judge))
-        if not cards:
-            kinds = " or ".join(self._rubric.kinds)
-            hint = f"{self.name} is for records of kind {kinds}, and this run was read as one of kind {record.kind}"
-            return [self._failed("other_kind", f'{hint}; say kind="summary" or kind="answer" to have it read as one')]
-        return list(self._results(cards[0], looked))
+        return self._scoring.judged(records, str(run.id), looked, what="run", remedy=_RETURN)
 
-    def _of(self, records: Sequence[Record], ident: str) -> Record | None:
-        """The record that is the run's own, else the only one of a kind the rubric is for."""
-        own = [record for record in records if record.ref.span_id == ident]
-        suited = [record for record in records if record.kind in self._rubric.kinds]
-        return next((found[0] for found in (own, suited, records) if len(found) == 1), None)
+    def _told(self, judged: Judged) -> EvaluationResults:
+        card = judged.card
+        told = [self._failed(result) if card is None else _result(card, result) for result in judged.results]
+        return EvaluationResults(results=told)
 
-    def _results(self, card: Scorecard, looked: str) -> Iterator[EvaluationResult]:
-        """A card as the SDK takes it; `looked` says where passages were looked for."""
-        published = results(card)
-        if card.status == "scored" and self._scores == "headline":
-            published = tuple(result for result in published if result.score == self.name)
-            if not published:
-                why = f"{card.judge} does not assess all of {self.name}, which has no score of its own then"
-                published = (Result(self.name, "", card.content_hash, label=NOT_ASSESSED, explanation=why),)
-        for result in published:
-            lacks = result.error is not None and (card.reason or "").startswith("context_")
-            more = f". Looked in {looked}; {_RETURN}" if lacks else ""
-            yield _result(card, dataclasses.replace(result, explanation=f"{result.explanation}{more}"))
-
-    def _failed(self, reason: str, why: str) -> EvaluationResult:
-        about = {"evaluator": f"groundtrace/{self.name}", "version": self._rubric.version, "judge": self._judge.id}
-        comment = f"{reason}: {why}"[: feedback.COMMENT]
+    def _failed(self, result: Result) -> EvaluationResult:
+        rubric, judge = self._scoring.rubric, self._scoring.judge
+        about = {"evaluator": f"groundtrace/{self.name}", "version": rubric.version, "judge": judge.id}
+        comment = f"{result.error}: {result.explanation}"[: feedback.COMMENT]
         return EvaluationResult(key=self.key, comment=comment, evaluator_info=about, extra={"error": True})
 
     # --- finding what was retrieved -----------------------------------------------------------------------------------
@@ -189,9 +140,9 @@ class Evaluator(RunEvaluator):
         """The records of a run, and where they were looked for."""
         told = list(_rows(run))
         trace = rows.trace(Ref(rows.PLATFORM, _project(run), _trace_id(run)), told)
-        records = self._records(trace)
+        records = self._scoring.records(trace)
         looked = _OUTPUTS if len(told) == 1 else f"{_OUTPUTS} and its {len(told) - 1} child runs"
-        if len(told) > 1 or not any(map(_lacks, records)):
+        if len(told) > 1 or not any(map(lacks, records)):
             return records, looked
         try:
             trace = _below(self._fetched(run), str(run.id))
@@ -200,10 +151,7 @@ class Evaluator(RunEvaluator):
         if len(trace.spans) < 2:
             none = "there are no other runs in its trace" if trace.spans else "its trace is not there yet"
             return records, f"{looked}; {none}"
-        return self._records(trace), f"{looked} and the {len(trace.spans)} runs of its trace"
-
-    def _records(self, trace: Trace) -> tuple[Record, ...]:
-        return read(trace, self._conventions, kind=self._kind, passages=self._passages)
+        return self._scoring.records(trace), f"{looked} and the {len(trace.spans)} runs of its trace"
 
     def _fetched(self, run: Run | RunTree) -> Trace:
         """The whole trace of a run; raises what keeps it from being had."""
@@ -291,11 +239,6 @@ def _below(trace: Trace, ident: str) -> Trace:
     return replace(trace, spans=tuple(span for span in trace.spans if span.id in held))
 
 
-def _lacks(record: Record) -> bool:
-    """Whether more of the trace may tell what a record lacks."""
-    return record.kind == "other" or record.gap("context") is not None or record.gap("answer") is not None
-
-
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
@@ -342,39 +285,6 @@ def _row(run: Run | RunTree) -> dict[str, Any]:
         if getattr(run, side, None):
             told[side] = getattr(run, side)
     return {name: plain(value) for name, value in told.items()}
-
-
-def plain(value: object, above: tuple[int, ...] = ()) -> Any:
-    """A value as JSON has it: what a live run holds as objects, in the form the SDK sends them.
-
-    >>> import datetime as dt
-    >>> plain({"at": dt.datetime(2026, 11, 30, tzinfo=dt.UTC), "found": ("a", "b")})
-    {'at': '2026-11-30T00:00:00+00:00', 'found': ['a', 'b']}
-    """
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if id(value) in above or len(above) >= _DEEP:  # it holds itself, or is no end of a thing
-        return None
-    path = (*above, id(value))
-    held = _parts(value)
-    if isinstance(held, Mapping):
-        return {str(name): plain(part, path) for name, part in held.items()}
-    if isinstance(held, (list, tuple, set, frozenset)):
-        return [plain(part, path) for part in held]
-    return held.isoformat() if isinstance(held, dt.datetime) else str(held)
-
-
-def _parts(value: Any) -> Any:
-    """What an object is made of, by name: models of pydantic, old and new, dataclasses, arrays."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(exclude_none=True)
-    if isinstance(value, type):
-        return value
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if hasattr(value, "__fields__") and hasattr(value, "dict"):
-        return value.dict(exclude_none=True)
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _project(run: Run | RunTree) -> str | None:

@@ -8,15 +8,14 @@ is not that number is one somebody edited.
 
 from __future__ import annotations
 
-import math
 import re
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from groundtrace.adapters.facts import cut, facts, plain, sound
 from groundtrace.adapters.langsmith.rows import zoned
 from groundtrace.adapters.ledger import Stamp, stamp, stamp_of
-from groundtrace.adapters.lines import clean
 from groundtrace.adapters.published import PREFIX, Result
 from groundtrace.model import Ref, Scorecard, Target
 
@@ -35,7 +34,6 @@ TRIMMED = 1_000
 PAGE = 100
 """Rows of feedback a page, the most LangSmith gives."""
 
-_SHORT = 500
 _DIGITS = 4
 """LangSmith keeps so many decimals, and refuses more [SDK]."""
 
@@ -146,7 +144,8 @@ def body(card: Scorecard, result: Result, place: Place, *, extend: bool) -> dict
 
 def said(card: Scorecard, result: Result) -> dict[str, Any]:
     """The part of it that can be changed later."""
-    return {"score": _number(result), "value": _sound(result.label), "comment": _comment(card, result)}
+    label = None if result.label is None else sound(result.label)
+    return {"score": _number(result), "value": label, "comment": _comment(card, result)}
 
 
 def _number(result: Result) -> float | None:
@@ -164,27 +163,10 @@ def trimmed(made: Mapping[str, Any]) -> dict[str, Any]:
     source = made["feedback_source"]
     kept = {name: fact for name, fact in source["metadata"].items() if name in _LEAST}
     text, _, mark = made["comment"].rpartition("\n")
-    return {**made, "comment": f"{_cut(text, TRIMMED // 2)}\n{mark}", "feedback_source": {**source, "metadata": kept}}
+    return {**made, "comment": f"{cut(text, TRIMMED // 2)}\n{mark}", "feedback_source": {**source, "metadata": kept}}
 
 
 _LEAST = frozenset({"rubric", "version", "judge", "judge_kind", "status", "card_id", "content_hash", "__run"})
-
-
-def fault(result: Result) -> str | None:
-    """Why a result would not be understood, or would break LangSmith's lists, before it is sent.
-
-    >>> fault(Result("source_support", "id", "hash", value=4.0, label=["Some string here"]))
-    "a label must be text, not ['Some string here'] @ $.source_support.label"
-    """
-    for name, told, kinds, wanted in (
-        ("label", result.label, str, "text"),
-        ("explanation", result.explanation, str, "text"),
-        ("value", result.value, (int, float), "a number"),
-    ):
-        odd = told is not None and not isinstance(told, kinds)
-        if odd or (isinstance(told, float) and not math.isfinite(told)):
-            return f"a {name} must be {wanted}, not {str(told)[:80]} @ $.{result.score}.{name}"
-    return None
 
 
 def ranged(result: Result) -> dict[str, Any] | None:
@@ -195,73 +177,22 @@ def ranged(result: Result) -> dict[str, Any] | None:
 
 
 def _facts(card: Scorecard, result: Result) -> dict[str, Any]:
-    """Who judged by what, and whose slice it is; of a held card nothing by which its score could be guessed."""
-    held = card.status == "pending_review"
-    facts: dict[str, Any] = {
-        "evaluator": f"groundtrace/{card.rubric}",
-        "rubric": card.rubric,
-        "version": card.version,
-        "prompt_hash": card.prompt_hash,
-        "judge": card.judge,
-        "judge_kind": card.judge_kind,
-        "temperature": card.temperature,
-        "calibration": card.calibration,
-        "limits": card.limits,
-        "status": card.status,
-        "decided_by": card.decided_by,
-        "partial": card.partial,
-        "confidence": None if held else card.confidence,
-        "root_cause": None if held else card.root_cause,
-        "risk": card.risk,
-        "priority": card.waits,
-        "review": [review.reason for review in card.review],
-        "flags": list(card.flags),
-        "source_ids": list(card.source_ids[:50]),
-        "card_id": card.id,
-        "record_id": card.record_id,
-        "content_hash": result.content_hash,
-        "low": result.low,
-        "high": result.high,
-    }
-    facts |= {f"slice.{name}": value for name, value in card.slices.items()}
-    return {str(_sound(name)): _fact(fact) for name, fact in facts.items() if fact not in (None, "", [])}
-
-
-def _fact(fact: Any) -> Any:
-    if isinstance(fact, list):
-        return [_fact(item) for item in fact]
-    return _cut(str(_sound(fact)), _SHORT) if isinstance(fact, str) else fact
+    """Who judged by what, and whose slice it is."""
+    told = {"content_hash": result.content_hash, "low": result.low, "high": result.high}
+    return facts(card) | plain(told | {f"slice.{name}": value for name, value in card.slices.items()})
 
 
 def _comment(card: Scorecard, result: Result) -> str:
     """Why, as far as there is room for it, and in the last line which content it is."""
-    judge = " ".join(str(_sound(f"{card.rubric} {card.version} by {card.judge or card.judge_kind}")).split())
+    judge = " ".join(sound(f"{card.rubric} {card.version} by {card.judge or card.judge_kind}").split())
     number = _NO_NUMBER if (value := _number(result)) is None else repr(value)
     head = f"{result.content_hash[:16]} {card.status} {card.judge_kind} {number}"
-    mark = f"[groundtrace {head}: {_cut(judge, 200)}]"
+    mark = f"[groundtrace {head}: {cut(judge, 200)}]"
     why = result.explanation or result.error or ""
     if result.error and result.error not in why:
         why = f"{result.error}: {why}"
-    text = _cut(str(_sound(why)), COMMENT - len(mark.encode()) - 2)
+    text = cut(sound(why), COMMENT - len(mark.encode()) - 2)
     return f"{text}\n\n{mark}" if text else mark
-
-
-def _cut(text: str, most: int) -> str:
-    """The text in so many bytes of UTF-8, with a mark where it was cut.
-
-    >>> _cut("a" * 100, 50)
-    'aaaaaaaaaaaaaaaa ... (cut: 100 characters in all)'
-    """
-    encoded = text.encode()
-    if len(encoded) <= most:
-        return text
-    mark = f" ... (cut: {len(text)} characters in all)"
-    return encoded[: max(0, most - len(mark) - 1)].decode(errors="ignore") + mark
-
-
-def _sound(text: str | None) -> str | None:
-    """A text every server takes: no half characters, for which the SDK would drop all emoji, and no NUL."""
-    return None if text is None else clean(text).replace("\x00", "\ufffd")
 
 
 # --- what is there --------------------------------------------------------------------------------------------------

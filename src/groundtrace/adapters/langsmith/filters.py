@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -281,28 +281,3 @@ def _check_field(node: Call, named: Name, value: Literal, written: str) -> None:
     near = difflib.get_close_matches(named.name, _FIELDS, n=1, cutoff=_ALIKE)
     if near:
         raise PlanError("filter", written, f"asks for {named.name}", hint=f"did you mean {near[0]}?")
-
-
-def pairs(told: str | Mapping[str, str]) -> Mapping[str, str]:
-    """Metadata as a table, or as `key=value` in a text.
-
-    >>> pairs("env=prod")
-    {'env': 'prod'}
-    """
-    if not isinstance(told, str):
-        return {str(key): str(value) for key, value in told.items()}
-    key, equals, value = told.partition("=")
-    if told and not (equals and key.strip()):
-        raise PlanError(
-            "metadata", told, "names no key and value", hint='write metadata=key=value, or { key = "value" }'
-        )
-    return {key.strip(): value} if told else {}
-
-
-def listed(told: str | Iterable[str]) -> tuple[str, ...]:
-    """One text or several, as several.
-
-    >>> listed("prod"), listed(["a", "b"]), listed("")
-    (('prod',), ('a', 'b'), ())
-    """
-    return ((told,) if told else ()) if isinstance(told, str) else tuple(told)

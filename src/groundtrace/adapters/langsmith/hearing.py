@@ -14,11 +14,12 @@ from groundtrace.adapters.langsmith import losses
 from groundtrace.adapters.langsmith.api import Api
 from groundtrace.adapters.langsmith.feedback import pages
 from groundtrace.adapters.langsmith.filters import both
-from groundtrace.adapters.langsmith.losses import Losses
 from groundtrace.adapters.langsmith.queries import DAY, Ask, Queries
-from groundtrace.adapters.langsmith.rows import Row, trace_of, written
+from groundtrace.adapters.langsmith.rows import Row, trace_of
 from groundtrace.adapters.langsmith.said import BY_PEOPLE, OVERLAP, Heard, Scale, changed, complaint
+from groundtrace.adapters.losses import Losses
 from groundtrace.adapters.patience import Refused
+from groundtrace.adapters.times import written
 from groundtrace.model import Signal
 
 _LONGEST = 400 * DAY

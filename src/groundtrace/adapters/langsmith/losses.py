@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 OURS = "{n} trace of our own judges: left out", "{n} traces of our own judges: left out"
@@ -57,25 +56,7 @@ NAMELESS = (
 UNLISTED = ("LangSmith finds no traces by when feedback came: all feedback since then was listed instead",) * 2
 UNSCALED = ("the feedback configs could not be had, so only scores up to 0 count as complaints",) * 2
 
-Problem = tuple[str, str]
 
-
-class Losses:
-    """Counts problems, and says them."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[Problem] = Counter()
-
-    def add(self, problem: Problem, count: int = 1) -> None:
-        """Count one more."""
-        if count:
-            self._counts[problem] += count
-
-    def count(self, problem: Problem) -> int:
-        """How many there were."""
-        return self._counts[problem]
-
-    def notes(self, payloads: Mapping[str, int]) -> tuple[str, ...]:
-        """One line a problem, and one a reason for which inputs or outputs are not there."""
-        told = [(one if n == 1 else many).format(n=f"{n:,}") for (one, many), n in self._counts.items()]
-        return (*told, *(f"inputs or outputs kept apart from {n:,} runs {why}" for why, n in payloads.items()))
+def apart(lost: Mapping[str, int]) -> tuple[str, ...]:
+    """One line a reason for which inputs or outputs are not there."""
+    return tuple(f"inputs or outputs kept apart from {n:,} runs {why}" for why, n in lost.items())

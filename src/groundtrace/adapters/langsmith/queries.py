@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from groundtrace.adapters.langsmith.api import Api, Tier
 from groundtrace.adapters.langsmith.filters import both, is_search
-from groundtrace.adapters.langsmith.rows import ROOT, ROOT_V1, WHOLE, WHOLE_V1, Row, written
+from groundtrace.adapters.langsmith.rows import ROOT, ROOT_V1, WHOLE, WHOLE_V1, Row
 from groundtrace.adapters.patience import Refused
+from groundtrace.adapters.times import written
 
 DAY = 86_400 * 1_000_000_000
 WEEK = 7 * DAY

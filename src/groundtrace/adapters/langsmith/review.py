@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from groundtrace.adapters.langsmith import feedback, rows
+from groundtrace.adapters.asked import levels, questions, urgency
+from groundtrace.adapters.langsmith import feedback
 from groundtrace.adapters.langsmith.api import Api, Project
 from groundtrace.adapters.langsmith.feedback import Place
 from groundtrace.adapters.patience import Refused
 from groundtrace.adapters.published import NOT_APPLICABLE, PREFIX
+from groundtrace.adapters.times import nanoseconds, written
 from groundtrace.model import NAMESPACE, Label, Scorecard
 from groundtrace.rubrics.catalogue import CATALOGUE, Published
 
@@ -60,7 +62,7 @@ class Queues:
             self._make(ident, cards[0][0])
             self._there[ident] = set(self._listed(ident))
         there, new = self._there[ident], dict[str, Place]()
-        for _, place in sorted(cards, key=lambda told: _urgency(told[0])):
+        for _, place in sorted(cards, key=lambda told: urgency(told[0])):
             if place.run_id not in there:
                 new.setdefault(place.run_id, place)
         left = iter(new.values())
@@ -142,32 +144,16 @@ def queue_id(workspace: str, rubric: str) -> str:
     return str(uuid.uuid5(NAMESPACE, f"langsmith queue {workspace} {rubric}"))
 
 
-def questions(card: Scorecard) -> tuple[Published, ...]:
-    """The scores a person is asked for: those of the rubric, or of the card where the rubric is not ours."""
-    ours = tuple(
-        told
-        for told in CATALOGUE
-        if told.name.partition(".")[0] == card.rubric and not told.on_request and not told.name.endswith(".assessed")
-    )
-    return ours or tuple(Published(score.name, score.low, score.high, "", "") for score in card.scores)
-
-
 def _question(told: Published, rubric: str) -> dict[str, Any]:
     """A score as an item of a queue's rubric."""
     ends = {f"{told.low:g}": "worst", f"{told.high:g}": "best"}
-    levels = range(int(told.high), int(told.low) - 1, -1)
-    named = len(told.choices) == len(levels)
+    named = {str(at): word for at, word in levels(told).items()}
     return {
         "feedback_key": f"{PREFIX}{told.name}",
         "description": told.says or told.name,
-        "score_descriptions": {str(at): word for at, word in zip(levels, told.choices, strict=True)} if named else ends,
+        "score_descriptions": named or ends,
         "is_required": told.name == rubric,
     }
-
-
-def _urgency(card: Scorecard) -> tuple[bool, float, str]:
-    weakest = card.weakest
-    return card.waits != "now", (weakest.unit if weakest is not None else None) or 0.0, card.id
 
 
 # --- what people said -----------------------------------------------------------------------------------------------
@@ -262,8 +248,8 @@ def _is_new(row: Mapping[str, Any], after: dt.datetime | None) -> bool:
 
 def _when(row: Mapping[str, Any]) -> str:
     """When something was last said, in UTC, as every label says it; empty where that is not told."""
-    told = rows.nanoseconds(row.get("modified_at") or row.get("created_at"))
-    return rows.written(told) if told is not None else ""
+    told = nanoseconds(row.get("modified_at") or row.get("created_at"))
+    return written(told) if told is not None else ""
 
 
 def _label(row: Mapping[str, Any], told: Mapping[str, Any], name: str, card_id: str) -> Label | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from groundtrace.adapters.lines import REPLACED
+from groundtrace.adapters.times import nanoseconds
 from groundtrace.model import JUDGE_MARK, Ref, Signal, Span, Trace
 
 Row: TypeAlias = Mapping[str, Any]
@@ -44,34 +45,6 @@ WHOLE_V1 = (
 )  # fmt: skip
 
 _STATUS = {"success": "ok", "error": "error"}
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_EPOCH_BARE = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - what a time without a zone is counted from
-_DAY, _SECOND, _MICROSECOND = 86_400_000_000_000, 1_000_000_000, 1_000
-
-
-def nanoseconds(written: object) -> int | None:
-    """A time as LangSmith writes it, in nanoseconds since 1970; None where it is none.
-
-    >>> nanoseconds("2026-03-06T10:00:00.123456") == nanoseconds("2026-03-06T11:00:00.123456+01:00")
-    True
-    """
-    if not isinstance(written, str):
-        return None
-    try:
-        moment = dt.datetime.fromisoformat(written)
-    except ValueError:
-        return None
-    past = moment - (_EPOCH if moment.tzinfo is not None else _EPOCH_BARE)
-    return past.days * _DAY + past.seconds * _SECOND + past.microseconds * _MICROSECOND
-
-
-def written(moment: int) -> str:
-    """A time as LangSmith is told it, with its zone.
-
-    >>> written(nanoseconds("2026-03-06T10:00:00.123456"))
-    '2026-03-06T10:00:00.123456+00:00'
-    """
-    return (_EPOCH + dt.timedelta(microseconds=moment // _MICROSECOND)).isoformat(timespec="microseconds")
 
 
 def zoned(time: object) -> str:

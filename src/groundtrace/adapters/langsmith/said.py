@@ -16,8 +16,9 @@ from typing import Any
 import orjson
 
 from groundtrace.adapters.langsmith.filters import quoted
-from groundtrace.adapters.langsmith.rows import PLATFORM, Row, nanoseconds, written
+from groundtrace.adapters.langsmith.rows import PLATFORM, Row
 from groundtrace.adapters.published import PREFIX
+from groundtrace.adapters.times import nanoseconds, written
 from groundtrace.model import Signal
 from groundtrace.sampling import ERROR
 

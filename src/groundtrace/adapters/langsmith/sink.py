@@ -10,21 +10,19 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any, Literal
 
+from groundtrace.adapters.facts import fault
 from groundtrace.adapters.langsmith import feedback
 from groundtrace.adapters.langsmith.api import CONNECTIONS, Api
 from groundtrace.adapters.langsmith.feedback import Place, Row
 from groundtrace.adapters.langsmith.review import Queues
 from groundtrace.adapters.langsmith.rows import zoned
-from groundtrace.adapters.patience import Refused
+from groundtrace.adapters.patience import Looks, Refused
 from groundtrace.adapters.published import WITHDRAWN, Result, State, receipts, results, withdrawn
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Receipt, Scorecard, Target
 
 RUNS = 50
 """Runs asked about at once: their ids must fit into an address."""
-
-WAITS = (1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds between looks for a run that is not ingested yet, or for feedback that is not listed yet."""
 
 _BRIEF = 10.0
 """Seconds after which a server that did not answer before is looked at no more."""
@@ -96,7 +94,7 @@ class LangSmithSink:
         self._bare = False
         """Whether LangSmith refused a change of more than it documents."""
         self._notes: dict[str, None] = {}
-        self._ingest, self._listing = _Patience(sleep), _Patience(sleep)
+        self._ingest, self._listing = Looks(sleep), Looks(sleep)
 
     def notes(self) -> tuple[str, ...]:
         """What else should be known of what was written, one line each."""
@@ -356,26 +354,6 @@ class LangSmithSink:
         self._notes[what] = None
 
 
-class _Patience:
-    """How long is waited for what may be there soon; where nothing came of it, the next wait is short."""
-
-    def __init__(self, sleep: Callable[[float], None]) -> None:
-        self._sleep = sleep
-        self._waits: tuple[float, ...] = WAITS
-
-    def allows(self, looks: int) -> bool:
-        """Wait after so many looks in vain; False where that was long enough."""
-        if looks >= len(self._waits):
-            self._waits = WAITS[:1]
-            return False
-        self._sleep(self._waits[looks])
-        return True
-
-    def met(self) -> None:
-        """Note that what was waited for came."""
-        self._waits = WAITS
-
-
 @dataclass
 class _Write:
     """One result on its way: what is sent of it, whether a row is there, and what became of it (None: nothing yet)."""
@@ -421,7 +399,7 @@ class _Leaving:
         here = (row for row in held.values() if row.run_id == self.place.run_id)
         ended = withdrawn(self.card, [row.name for row in here if row.id == self.card.feedback_id(row.name)])
         for result in (*results(self.card), *ended):
-            if (wrong := feedback.fault(result)) is not None:
+            if (wrong := fault(result)) is not None:
                 self.writes.append(_Write(result, {}, there=False, state="failed", reason=wrong))
                 continue
             row = held.get(result.feedback_id)

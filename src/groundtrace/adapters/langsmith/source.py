@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from groundtrace.adapters.langsmith import losses, rows, rules
 from groundtrace.adapters.langsmith.api import Api
-from groundtrace.adapters.langsmith.filters import Filter, listed, pairs
+from groundtrace.adapters.langsmith.filters import Filter
 from groundtrace.adapters.langsmith.hearing import Hearing
-from groundtrace.adapters.langsmith.losses import Losses
 from groundtrace.adapters.langsmith.payloads import Payloads
 from groundtrace.adapters.langsmith.queries import DAY, WEEK, Ask, Queries, of_roots
 from groundtrace.adapters.langsmith.rows import PLATFORM, Row
 from groundtrace.adapters.langsmith.said import Scale, failure, signals
 from groundtrace.adapters.langsmith.webhook import delivery
+from groundtrace.adapters.losses import Losses, Problem
+from groundtrace.adapters.options import listed, pairs
 from groundtrace.adapters.patience import Refused
+from groundtrace.adapters.times import nanoseconds, written
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Check, Label, Ref, Signal, Trace, Window
 
@@ -118,9 +120,7 @@ class LangSmithSource:
         since = window.since
         if since is None:
             since = until - DAY
-            self._window_note = (
-                f"looked at 24 hours, from {rows.written(since)[:19]} UTC on: --since gives another time"
-            )
+            self._window_note = f"looked at 24 hours, from {written(since)[:19]} UTC on: --since gives another time"
         queries, scale = self._asking(), self._scale()
         seen: set[str] = set()
         try:
@@ -181,7 +181,7 @@ class LangSmithSource:
 
     def notes(self) -> tuple[str, ...]:
         """What was left or lost so far, one line each."""
-        told = self._losses.notes(self._payloads.lost)
+        told = (*self._losses.notes(), *losses.apart(self._payloads.lost))
         again = self._queries.afresh if self._queries else 0
         more = [losses.AFRESH[again > 1].format(n=again)] if again else []
         said = self._answers.notes() if self._answers else ()
@@ -244,7 +244,7 @@ class LangSmithSource:
 
     def _is_new(self, root: Row, ask: Ask, seen: set[str]) -> bool:
         """Whether a root is of this week, not seen before, and no judge's of ours."""
-        start, ident = rows.nanoseconds(root.get("start_time")), rows.trace_of(root)
+        start, ident = nanoseconds(root.get("start_time")), rows.trace_of(root)
         if start is not None and not ask.since <= start < ask.until:
             return False
         if ident in seen or rows.parent_of(root) is not None:  # a child whose parent was not named is listed too
@@ -335,8 +335,8 @@ class LangSmithSource:
         if len(over) == 1:
             page = queries.trace(over[0][1].trace_id)
             return {over[0][1].trace_id: {str(row["id"]): row for row in page.rows}}, {*page.damaged}
-        starts = [rows.nanoseconds(root.get("start_time")) or 0 for root, _, _ in over]
-        ends = [rows.nanoseconds(root.get("end_time")) or 0 for root, _, _ in over]
+        starts = [nanoseconds(root.get("start_time")) or 0 for root, _, _ in over]
+        ends = [nanoseconds(root.get("end_time")) or 0 for root, _, _ in over]
         since, latest = min(starts) - _BEFORE, self._now() + _BEFORE
         ask = Ask(since, min(max(*starts, *ends) + _AFTER, since + WEEK, latest), whole=True)
         if self._by_roots:
@@ -370,23 +370,23 @@ class LangSmithSource:
             return False
         return any(len(queries.trace(ident).rows) > 1 for ident in list(runs)[:_TRIED])
 
-    def _unready(self, one: Chosen, why: losses.Problem) -> Iterator[Trace]:
+    def _unready(self, one: Chosen, why: Problem) -> Iterator[Trace]:
         """A trace whose root is not over, as it is; none where no run is to wait for its end any more."""
         self._losses.add(why)
         if why is not losses.STALE:
             yield rows.trace(one[1], [one[0]], signals=one[2], complete=False)
 
-    def _waiting(self, root: Row) -> losses.Problem | None:
+    def _waiting(self, root: Row) -> Problem | None:
         """Why a trace is not looked at yet, by its root; None where it can be."""
         now = self._now()
         if not rows.is_over(root):
-            start = rows.nanoseconds(root.get("start_time"))
+            start = nanoseconds(root.get("start_time"))
             return losses.STALE if start is not None and start < now - DAY else losses.PENDING
         return losses.YOUNG if self._is_young(root) else None
 
     def _is_young(self, row: Row) -> bool:
         """Whether a run ended just now; an end that is to come for long is a wrong clock's, and not waited for."""
-        now, end = self._now(), rows.nanoseconds(row.get("end_time"))
+        now, end = self._now(), nanoseconds(row.get("end_time"))
         return end is not None and now - self._settle < end < now + _AFTER
 
     def _made(self, one: Chosen, held: dict[str, Row], damaged: Iterable[str]) -> Trace:
@@ -397,7 +397,7 @@ class LangSmithSource:
             return rows.trace(at, [root], signals=told, complete=False)
         held.setdefault(str(root["id"]), root)
         held = {ident: self._payloads.filled(_as_dict(row)) for ident, row in held.items()}
-        ended = rows.nanoseconds(root.get("end_time")) or 0
+        ended = nanoseconds(root.get("end_time")) or 0
         recent = ended > self._now() - _STALE
         problem = self._unfinished(held, recent=recent)
         if problem is not None:
@@ -411,7 +411,7 @@ class LangSmithSource:
         complete = problem not in (losses.GROWING, losses.YOUNG)
         return rows.trace(at, held.values(), signals=told, complete=complete, notes=notes, damaged=hurt)
 
-    def _unfinished(self, held: Mapping[str, Row], *, recent: bool) -> losses.Problem | None:
+    def _unfinished(self, held: Mapping[str, Row], *, recent: bool) -> Problem | None:
         """What of a trace has not ended or not come; once its root ended long ago, nothing more is waited for."""
         if any(not rows.is_over(row) for row in held.values()):
             return losses.GROWING if recent else losses.UNENDED
@@ -427,8 +427,8 @@ def _batches(chosen: Sequence[Chosen]) -> Iterator[Sequence[Chosen]]:
     batch: list[Chosen] = []
     since = until = 0
     for one in chosen:
-        start = rows.nanoseconds(one[0].get("start_time")) or 0
-        end = max(start, rows.nanoseconds(one[0].get("end_time")) or 0)
+        start = nanoseconds(one[0].get("start_time")) or 0
+        end = max(start, nanoseconds(one[0].get("end_time")) or 0)
         if batch and (len(batch) == _BATCH or max(until, end) + DAY > since - _BEFORE + WEEK):
             yield batch
             batch = []

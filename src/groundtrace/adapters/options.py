@@ -1,0 +1,32 @@
+"""What an option of a spec says where it may say several things: a list, or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from groundtrace.errors import PlanError
+
+
+def pairs(told: str | Mapping[str, str]) -> Mapping[str, str]:
+    """Metadata as a table, or as `key=value` in a text.
+
+    >>> pairs("env=prod")
+    {'env': 'prod'}
+    """
+    if not isinstance(told, str):
+        return {str(key): str(value) for key, value in told.items()}
+    key, equals, value = told.partition("=")
+    if told and not (equals and key.strip()):
+        raise PlanError(
+            "metadata", told, "names no key and value", hint='write metadata=key=value, or { key = "value" }'
+        )
+    return {key.strip(): value} if told else {}
+
+
+def listed(told: str | Iterable[str]) -> tuple[str, ...]:
+    """One text or several, as several.
+
+    >>> listed("prod"), listed(["a", "b"]), listed("")
+    (('prod',), ('a', 'b'), ())
+    """
+    return ((told,) if told else ()) if isinstance(told, str) else tuple(told)
