@@ -61,6 +61,25 @@ def test_a_row_may_hold_anything(told: dict[str, Any]) -> None:
     assert Filter(("a",), {"b.c": "1"}, error=True).fits(odd) is False
 
 
+STEPS = "Traceback (most recent call last):\n  File 'a.py', line 1, in f\n    f()\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (f"ValueError: no\n\n{STEPS}", "ValueError: no"),
+        (f"{STEPS}KeyError: 'x'\n", "KeyError: 'x'"),
+        (f"{STEPS}KeyError: 'x'\n\nDuring handling of this:\n\n{STEPS}a.Refused: no\nand why\n", "a.Refused: no"),
+        (STEPS, "Traceback (most recent call last):"),
+        ({"message": "no"}, "no"),
+        (3, "3"),
+    ],
+)
+def test_an_error_is_what_was_raised(error: object, said: str) -> None:
+    """Whether the SDK logged its traceback behind it or ahead of it."""
+    assert rows.line_of(error) == said
+
+
 def test_of_a_row_that_comes_twice_the_newest_counts() -> None:
     """Transactions are numbers, however many digits they have; also where two rows share a span."""
     old, new = row(xact=9, output="old"), row(xact=10, output="new")

@@ -35,6 +35,7 @@ _DAY = 86_400 * _SECOND
 _LATEST = 253_402_300_800
 """The year 10000, in seconds."""
 _XACT_TOP = 0x0DE1
+_TRACEBACK = "Traceback (most recent call last):"
 _MARK = JUDGE_MARK.removeprefix(f"{OURS}.")
 
 
@@ -202,10 +203,14 @@ def span(row: Row) -> Span:
 
 
 def line_of(error: object) -> str:
-    """What an error says, in a line."""
+    """What an error says, in a line; of a traceback, which is what the SDK logs, what was raised in the end."""
     if isinstance(error, Mapping):
         error = error.get("message") or error.get("name") or ""
-    return str(error).strip().partition("\n")[0][:200]
+    said = str(error).strip()
+    if said.startswith(_TRACEBACK):
+        steps = said.rpartition(_TRACEBACK)[2].split("\n")
+        said = next((line for line in steps if line.strip() and not line.startswith(" ")), said)
+    return said.partition("\n")[0][:200]
 
 
 def trace(
