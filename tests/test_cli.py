@@ -386,6 +386,15 @@ def test_a_window_without_traces_says_so(folder: Path) -> None:
     assert "Nothing was found to judge." in done.stdout
 
 
+@pytest.mark.parametrize("command", ["run", "show", "run --dry-run"])
+def test_a_sample_that_holds_nothing_says_so(folder: Path, command: str) -> None:
+    """Of a platform a tenth is looked at when nobody says: of ten traces that may be none."""
+    done = groundtrace(f"{command} spans.jsonl --sample 0", folder)
+    assert done.returncode == 0
+    assert "--sample 1 looks at all." in done.stdout
+    assert "Nothing was found" not in done.stdout
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

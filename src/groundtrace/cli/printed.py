@@ -22,6 +22,7 @@ from rich.text import Text
 
 from groundtrace.cli import count, figure, plain
 from groundtrace.model import card_id, dump
+from groundtrace.run.choosing import UNPICKED
 from groundtrace.tally import Report
 
 if TYPE_CHECKING:
@@ -89,13 +90,19 @@ def console() -> Console:
 def _unjudged(report: Report) -> Iterator[str]:
     """Why nothing was judged, or nothing under some rubrics."""
     if not report.traces:
-        yield "Nothing was found to judge."
+        yield _unpicked(report) or "Nothing was found to judge."
     elif not report.cards and report.growing == report.traces:
         yield "No trace is over yet, or each ended just now: run again in a while."
     elif not report.cards:
         yield "No record is of a kind that these rubrics are for."
     elif idle := [plain(rubric) for rubric, records in report.suited.items() if not records]:
         yield f"No record is of a kind that is judged by {' or '.join(idle)}."
+
+
+def _unpicked(report: Report) -> str:
+    """That there is something, and the sample holds none of it."""
+    left = 0 if report.traces else report.passed.get(UNPICKED, 0)
+    return f"The sample holds none of {count(left, 'trace')}: --sample 1 looks at all." if left else ""
 
 
 def summary(report: Report, *, lowest: int = _FEW, kinds: int | None = _KINDS) -> Group:
@@ -142,7 +149,7 @@ def estimate(report: Report, *, lowest: int = 0, kinds: int | None = _KINDS) -> 
         ("cost", cost, ""),
         ("dry run", "no judge was asked, nothing was written", ""),
     ]
-    return Group(Text(reading(report), "bold"), grid([*rows, *_losses(report, kinds)]))
+    return Group(*_read(report), grid([*rows, *_losses(report, kinds)]))
 
 
 def report_json(report: Report) -> str:
@@ -166,11 +173,17 @@ def reading(report: Report) -> str:
     return " · ".join([traces + sampled, records, *lost, *seconds])
 
 
+def _read(report: Report) -> list[Text]:
+    """How much was read, and what to do where that was nothing."""
+    unpicked = _unpicked(report)
+    return [Text(reading(report), "bold"), *([Text(unpicked)] if unpicked else [])]
+
+
 def looked(report: Report) -> Group:
     """What was read, and what was not whole, counted by what is missing and why."""
     rows = list(_losses(report, None))
     more: list[ConsoleRenderable] = [_GAP, Text("Not read whole", "bold"), grid(rows)] if rows else []
-    return Group(Text(reading(report), "bold"), *more)
+    return Group(*_read(report), *more)
 
 
 class _Scores:
