@@ -34,6 +34,12 @@ def test_a_plan_error_names_value_choice_and_nearest() -> None:
     assert "groundtrace plugins" in text
 
 
+def test_what_is_meant_is_not_said_twice() -> None:
+    """Where the nearest is all that is listed; a hint follows the question."""
+    error = PlanError("source", "setle", "is no option of it", valid=["settle"], hint="a comma is written \\,")
+    assert str(error) == "source: 'setle' is no option of it; did you mean 'settle'? a comma is written \\,"
+
+
 def test_nothing_near_is_not_guessed() -> None:
     """A nearest match that isn't near helps nobody."""
     assert PlanError("judge", "zzz", "is not installed", valid=["offline"]).nearest is None

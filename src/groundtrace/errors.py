@@ -56,8 +56,10 @@ class PlanError(GroundtraceError):
 
     def __str__(self) -> str:
         near = f"; did you mean {self.nearest!r}?" if self.nearest else ""
-        choice = f"{'' if near else ';'} Valid: {', '.join(self.valid)}" if self.valid else ""
-        hint = f"; {self.hint}" if self.hint else ""
+        # What is meant is all that is valid: then it is said once.
+        listed = self.valid and not (near and len(self.valid) == 1)
+        choice = f"{'' if near else ';'} Valid: {', '.join(self.valid)}" if listed else ""
+        hint = f"{' ' if near and not listed else '; '}{self.hint}" if self.hint else ""
         this = f"{self.key}: {self.value!r} {self.problem}{near}{choice}{hint}"
         return "\n".join([this, *map(str, self.others)])
 

@@ -172,6 +172,8 @@ class River:
         reading, writing = passage.reading, passage.writing
         if not hasattr(source, "late"):
             return
+        if reading.cut is not None and not reading.report.seen:  # not there, or not for us: asked once, said once
+            return
         place = f"feedback:{source.platform}:{getattr(source, 'project', None) or ''}"
         before = reading.report.left_behind + writing.report.left_behind
         if not passage.carry(reading.late(self.memory.cursor(place))):

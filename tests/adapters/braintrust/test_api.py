@@ -75,6 +75,22 @@ def test_a_project_is_found_by_its_name_or_id_and_asked_for_once(stand: Stand) -
     assert len(stand.store.projects) == 1
 
 
+def test_a_name_that_is_not_there_says_which_is_meant(stand: Stand) -> None:
+    """Of a project and of an experiment; an option nobody knows is no part of a name."""
+    api = lazy(stand)
+    place = api.project(PROJECT)
+    stand.store.experiment(place.id, "prompt-7")
+    with pytest.raises(PlanError, match=f"'{PROJECT}s' is no project here; did you mean '{PROJECT}'. this key"):
+        api.project(f"{PROJECT}s")
+    with pytest.raises(PlanError, match=rf"is no experiment of {PROJECT}; did you mean 'prompt-7'\?$"):
+        api.experiment(PROJECT, "promt-7")
+    with pytest.raises(PlanError, match=f"is no project here; foo is no option of braintrust:{PROJECT}"):
+        api.project(f"{PROJECT},foo=1")
+    stand.standin.fail("/v1/project", 403, skip=1)
+    with pytest.raises(PlanError, match=f"'{PROJECT}s' is no project here; this key may see none"):
+        api.project(f"{PROJECT}s")
+
+
 def test_without_a_key_nothing_is_asked(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the message says which variable."""
     monkeypatch.delenv("BRAINTRUST_API_KEY")

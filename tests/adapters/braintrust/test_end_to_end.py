@@ -330,6 +330,15 @@ def test_a_project_that_is_not_there_ends_a_watch_before_it_begins(stand: Stand,
     assert [row["name"] for row in stand.store.projects.values()] == [PROJECT]
 
 
+def test_a_braintrust_that_refuses_is_asked_once_and_said_once(stand: Stand, tmp_path: Path) -> None:
+    """What users complained about is not asked for where nothing of the project could be."""
+    stand.standin.fail("/v1/project", 403, times=99)
+    report = run(Plan(sources=f"braintrust:{PROJECT}", store=str(tmp_path / "store.db")))
+    assert len(report.failed) == 1
+    assert not [note for note in report.notes if "scores" in note]
+    assert len(stand.standin.asked("/v1/project")) == 1
+
+
 HURRIED = """
 from groundtrace.adapters.braintrust.api import Api
 from groundtrace.adapters.braintrust.source import BraintrustSource

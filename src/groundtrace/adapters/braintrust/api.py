@@ -15,6 +15,7 @@ server, with its source, in brackets:
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
 import threading
@@ -189,8 +190,7 @@ class Api:
             told = self.call("GET", "/v1/project", params=asked, patience=patience)
             row = _named(told, name) or self._by_id("project", name, patience)
             if row is None:
-                hint = f"there is none at {self.url} that this key may see; `groundtrace doctor` says more"
-                raise PlanError(PLATFORM, name, "is no project here", hint=hint)
+                raise self._unknown(name, asked | {"project_name": None}, patience)
             ident = str(row["id"])
             self._projects[name] = Place("project_logs", ident, ident, str(row.get("name") or name))
         return self._projects[name]
@@ -201,8 +201,29 @@ class Api:
         told = self.call("GET", "/v1/experiment", params={"project_id": at.id, "experiment_name": name})
         row = _named(told, name) or self._by_id("experiment", name, None)
         if row is None or str(row.get("project_id")) != at.id:
-            raise PlanError(PLATFORM, name, f"is no experiment of {at.name}")
+            near = self._near(name, "/v1/experiment", {"project_id": at.id}, None)
+            raise PlanError(PLATFORM, name, f"is no experiment of {at.name}", valid=near)
         return Place("experiment", str(row["id"]), at.id, str(row.get("name") or name))
+
+    def _unknown(self, name: str, asked: Mapping[str, Any], patience: float | None) -> PlanError:
+        """What to say of a name that no project has."""
+        head, _, option = name.partition(",")
+        if "=" in option:
+            hint = f"{option.partition('=')[0].strip()} is no option of braintrust:{head}"
+            return PlanError(PLATFORM, name, "is no project here", hint=f"{hint}; `groundtrace doctor` says more")
+        hint = f"this key may see none of that name at {self.url}; `groundtrace doctor` says more"
+        near = self._near(name, "/v1/project", asked, patience)
+        return PlanError(PLATFORM, name, "is no project here", valid=near, hint=hint)
+
+    def _near(self, name: str, path: str, asked: Mapping[str, Any], patience: float | None) -> list[str]:
+        """The name that may be meant, of those that are there; none where they can't be had."""
+        try:
+            told = self.call("GET", path, params=asked, patience=patience)
+        except Refused:
+            return []
+        listed = told.get("objects") if isinstance(told, Mapping) else None
+        names = [str(row.get("name")) for row in listed or () if isinstance(row, Mapping)]
+        return difflib.get_close_matches(name, names, n=1, cutoff=0.6)
 
     def _by_id(self, kind: str, ident: str, patience: float | None) -> Row | None:
         if not _is_id(ident):

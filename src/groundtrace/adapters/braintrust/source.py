@@ -202,9 +202,10 @@ class BraintrustSource:
         return Ref(PLATFORM, self._at.project_id, trace_id)
 
     def _scale(self) -> Scale:
-        """What counts as a complaint in this project."""
+        """What counts as a complaint in this project; that the project is not there is no trouble with its scores."""
+        at = self._at
         try:
-            return Scale(project_scores(self.api, self._at.project_id, 10.0))
+            return Scale(project_scores(self.api, at.project_id, 10.0))
         except PlatformError:
             self._losses.add(losses.UNSCALED)
             return Scale()
