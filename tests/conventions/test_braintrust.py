@@ -399,6 +399,34 @@ def test_a_line_of_a_log_is_no_step() -> None:
 
 
 @pytest.mark.parametrize(
+    ("metadata", "found"),
+    [
+        ({"context": [MOON, "The sun is farther away."]}, [MOON, "The sun is farther away."]),
+        ({"context": MOON}, [MOON]),
+        ({"retrieved_contexts": [{"text": MOON}]}, [MOON]),
+        ({"context": {"env": "prod"}}, []),
+        ({"documents": ["handbook.pdf"]}, []),
+    ],
+)
+def test_a_case_of_an_experiment_names_passages_in_its_metadata(metadata: dict[str, Any], found: list[str]) -> None:
+    """There a scorer of `Eval` finds them; of logs metadata is no place for passages."""
+    case = [
+        row("a", "eval", "eval", None, input=ASKED, output=ANSWER, metadata=metadata),
+        row("b", "task", "task", input=ASKED, output=ANSWER),
+    ]
+    assert [passage.text for passage in one(case).context] == found
+    logged = [row("a", "ask", "task", None, input=ASKED, output=ANSWER, metadata=metadata), case[1]]
+    assert one(logged).context == ()
+
+
+def test_what_a_retriever_found_is_not_doubled_by_the_metadata_of_its_case() -> None:
+    """Whoever traces and names the same passages has them once."""
+    found = rag([{"id": "a", "text": MOON}])
+    found[0] = row("a", "eval", "eval", None, input=ASKED, output=ANSWER, metadata={"context": [MOON]})
+    assert [passage.text for passage in one(found).context] == [MOON]
+
+
+@pytest.mark.parametrize(
     "output", [ATTACHED, [{"id": "a", "text": ATTACHED}], {"documents": [{"id": "a", "text": ATTACHED}]}]
 )
 def test_passages_in_an_attachment_are_elsewhere(output: Any) -> None:

@@ -59,6 +59,7 @@ _SESSIONS = ("session_id", "session.id", "thread_id", "conversation_id", "gen_ai
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _STEPS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
 _ATTACHED = ("braintrust_attachment", "external_attachment", "inline_attachment")
+_BESIDE = ("context", "contexts", "retrieved_contexts", "retrieved_context", "passages", "documents")
 _DEEP = 6
 
 _RECORD = "drop notrace_io=True of @traced, or log the input and the output of this span"
@@ -255,12 +256,20 @@ def _request(told: _Told, facts: Mapping[str, Any], role: Role = "request") -> R
     return Reading(
         role,
         query=_query(told),
-        documents=handed(told.told.value, told.told_at)[1] or given,
+        documents=handed(told.told.value, told.told_at)[1] or given or _beside(told),
         variables=variables,
         output=None if passed else _unwrapped(told.told, told.told_at, reply),
         **_state(told, told.given.value is None and told.told.value is None),
         **facts,
     )
+
+
+def _beside(told: _Told) -> tuple[Document, ...] | None:
+    """The passages a case of an experiment names in its metadata, `hooks.metadata["context"]`, as scorers find them."""
+    held = ((name, told.metadata.get(name)) for name in _BESIDE) if told.kind == "eval" else ()
+    listed = ((name, [value] if isinstance(value, str) else value) for name, value in held if value)
+    found = (handed({"context": value}, f"{_ROW}.metadata.{name}")[1] for name, value in listed)
+    return next((documents for documents in found if documents), None)
 
 
 def _agent(told: _Told, facts: Mapping[str, Any]) -> Reading:
