@@ -400,10 +400,10 @@ def test_from_the_sink_to_a_person_and_back(stand: Stand) -> None:
     ref = Ref("braintrust", stand.project, "trace1", "root1", {"id": "row1", "object": "project_logs"})
     card = about(1, review=(NOW,)).model_copy(update={"ref": ref, "targets": {"root": ref}})
     calm = about(1, "source_support").model_copy(update={"ref": ref, "targets": {"root": ref}})
-    for _ in range(2):
+    for notes in (("1 trace put onto the review list, 5 human-review columns made",), ()):
         sink = BraintrustSink("ferries", api=stand.api(), review=True, assignee="ada@example.com", sleep=lambda _: None)
         assert {receipt.state for receipt in sink.write([card, calm])} <= {"written", "unchanged"}
-        assert not sink.notes()
+        assert sink.notes() == notes
     metadata = stand.metadata("row1")
     assert metadata[LISTS] == {DEFAULT_LIST: {"status": "PENDING"}}
     assert metadata[ASSIGNED] == [ada["id"]]

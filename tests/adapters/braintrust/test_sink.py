@@ -596,7 +596,8 @@ def test_what_a_person_must_see_comes_onto_the_review_list(stand: Stand) -> None
     waiting = about(1, project=stand.project, status="pending_review", review=WAITS)
     sink = stand.sink(review=True, assignee="ada@example.org")
     assert states(sink.write([waiting, stand.card(2)])) == {"written": 4}
-    assert not sink.notes()
+    (said,) = sink.notes()
+    assert said.startswith("1 trace put onto the review list, ")
     changes = [event for event in stand.inserts()[0] if event.get("_is_merge")]
     assert len({event["id"] for event in changes}) == len(changes) == 2
     metadata = stand.users_rows()[row_id(1)]["metadata"]

@@ -86,11 +86,15 @@ class BraintrustSink:
         """The id of who looks at what people must see; None until that is asked for."""
         self._columns = Columns(self.api)
         self._notes: dict[str, None] = {}
+        self._flagged = self._made = 0
+        """How many roots came onto the review list, and how many columns were made for what people answer."""
         self._ingest, self._listing = Looks(sleep), Looks(sleep)
 
     def notes(self) -> tuple[str, ...]:
         """What else should be known of what was written, one line each."""
-        return tuple(self._notes)
+        done = ((self._flagged, "trace{} put onto the review list"), (self._made, "human-review column{} made"))
+        told = [f"{n:,} {what.format('' if n == 1 else 's')}" for n, what in done if n]
+        return (*self._notes, *([", ".join(told)] if told else []))
 
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards' scores and say what became of each one; PlatformError where Braintrust takes none at all."""
@@ -131,6 +135,7 @@ class BraintrustSink:
         refused = send(self.api, place, groups)
         self._confirm(place, [one for one in leaving if one.went])
         for root in roots:
+            self._flagged += root.went and root.flags is not None
             if root.trouble:
                 self._note(f"roots are not told how their rubrics fared, or put on the review list: {root.trouble}")
         return refused
@@ -224,7 +229,7 @@ class BraintrustSink:
             if self._assignee is None:
                 self._assignee = ""
                 self._assignee = review.assignee(self.api, self._assigned) if self._assigned else ""
-            self._columns.have(place.project_id, cards)
+            self._made += len(self._columns.have(place.project_id, cards))
         except (Refused, PlanError) as error:
             self._note(f"what people must see is on the review list, and not all is set up for them: {error}")
 
@@ -394,6 +399,7 @@ class _Root:
     leaving: list[_Leaving] = field(default_factory=list)
     flags: dict[str, Any] | None = None
     trouble: str = ""
+    went: bool = False
 
     def due(self) -> list[_Leaving]:
         """The cards below it that are to be written."""
@@ -414,6 +420,7 @@ class _Root:
 
     def came(self) -> None:
         """It was taken."""
+        self.went = True
 
     def failed(self, refused: Refused) -> None:
         """It was not taken, which takes no score back."""
