@@ -21,8 +21,8 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SOURCE",
-        help="What to read: otel:PATH, jsonl:PATH, a path whose content says which, langsmith:PROJECT, or one plan "
-        "file (*.toml). A PATH is a file, a folder, a glob or - for standard input.",
+        help="What to read: otel:PATH, jsonl:PATH, a path whose content says which, langsmith:PROJECT, "
+        "braintrust:PROJECT, or one plan file (*.toml). A PATH is a file, a folder, a glob or - for standard input.",
         show_default=False,
     ),
 ]
@@ -43,8 +43,8 @@ Judge = Annotated[
 Sinks = Annotated[
     list[str] | None,
     typer.Option(
-        help="Where scores go: otel:FOLDER, jsonl:FILE, langsmith:PROJECT; repeat for more. (left out: beside the "
-        "traces, or on them)",
+        help="Where scores go: otel:FOLDER, jsonl:FILE, langsmith:PROJECT, braintrust:PROJECT; repeat for more. "
+        "(left out: beside the traces, or on them)",
         metavar="SINK",
     ),
 ]
