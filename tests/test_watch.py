@@ -27,6 +27,7 @@ from groundtrace.plugins import find
 from groundtrace.run.growing import Growing
 from groundtrace.run.watch import LONGEST, Round, place_of, watch
 from groundtrace.store import open_store
+from groundtrace.tally import Report
 from live import Desk, around, desk_in
 from terminal import groundtrace
 
@@ -328,6 +329,8 @@ def test_a_round_is_a_line(desk: Desk) -> None:
     assert line(next(going)).partition(" ")[2].partition(" ")[2] == (
         "round 2: 1 trace, 0 scores written, 5 as before, 0 unscored, 0 US dollars"
     )
+    sampled = Round(1, ago(60), ago(0), Report(seen=30, traces=3, passed={"not in the sample": 27}))
+    assert " round 1: 3 of 30 traces, 0 scores written, " in line(sampled)
     desk.stand.told("/trouble", refuse=1, status=500)
     assert ", cut short: fake: GET /traces was answered by 500; again in " in line(next(going))
 

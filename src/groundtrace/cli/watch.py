@@ -104,7 +104,8 @@ def line(one: Round, *, stopping: bool = False) -> str:
     same = sum(states.get("unchanged", 0) + states.get("kept", 0) for states in report.receipts.values())
     lost = sum(states.get("failed", 0) + states.get("unconfirmed", 0) for states in report.receipts.values())
     unscored = sum(n for states in report.cards.values() for state, n in states.items() if state != "scored")
-    said = [count(report.traces, "trace"), f"{count(sum(went), 'score')} written"]
+    some = f"{report.traces:,} of {count(report.seen, 'trace')}" if report.seen > report.traces else ""
+    said = [some or count(report.traces, "trace"), f"{count(sum(went), 'score')} written"]
     said += [f"{same:,} as before"] * bool(same) + [f"{lost:,} not written"] * bool(lost)
     said += [f"{unscored:,} unscored"] + [f"{one.given_up:,} given up"] * bool(one.given_up) + [_cost(report)]
     if one.trouble and not stopping:
