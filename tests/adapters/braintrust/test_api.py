@@ -80,7 +80,7 @@ def test_a_name_that_is_not_there_says_which_is_meant(stand: Stand) -> None:
     api = lazy(stand)
     place = api.project(PROJECT)
     stand.store.experiment(place.id, "prompt-7")
-    with pytest.raises(PlanError, match=f"'{PROJECT}s' is no project here; did you mean '{PROJECT}'. this key"):
+    with pytest.raises(PlanError, match=f"'{PROJECT}s' is no project here; did you mean '{PROJECT}'. `groundtrace"):
         api.project(f"{PROJECT}s")
     with pytest.raises(PlanError, match=rf"is no experiment of {PROJECT}; did you mean 'prompt-7'\?$"):
         api.experiment(PROJECT, "promt-7")

@@ -211,8 +211,9 @@ class Api:
         if "=" in option:
             hint = f"{option.partition('=')[0].strip()} is no option of braintrust:{head}"
             return PlanError(PLATFORM, name, "is no project here", hint=f"{hint}; `groundtrace doctor` says more")
-        hint = f"this key may see none of that name at {self.url}; `groundtrace doctor` says more"
         near = self._near(name, "/v1/project", asked, patience)
+        lacks = "" if near else f"this key may see none of that name at {self.url}; "
+        hint = f"{lacks}`groundtrace doctor` says more"
         return PlanError(PLATFORM, name, "is no project here", valid=near, hint=hint)
 
     def _near(self, name: str, path: str, asked: Mapping[str, Any], patience: float | None) -> list[str]:
