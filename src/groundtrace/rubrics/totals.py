@@ -90,9 +90,19 @@ def scores_of(
             low=0,
             high=1,
             label=unknown or (None if cited else "not_applicable"),
-            rationale=f"{precise} of {len(cited)} cited pairs" if cited else "the answer cites nothing",
+            rationale=_precise(precise, len(cited)) if cited else "the answer cites nothing",
         ),
     ]
+
+
+def _precise(some: int, all_of: int) -> str:
+    """How many citations are precise, in words that say what that is.
+
+    >>> _precise(0, 1)
+    "0 of 1 citation is backed by a quote that holds the claim's own facts"
+    """
+    some_of = f"{some} of 1 citation is" if all_of == 1 else f"{some} of {all_of} citations are"
+    return f"{some_of} backed by a quote that holds the claim's own facts"
 
 
 def aggregates_of(
