@@ -142,3 +142,11 @@ def test_a_sink_may_have_more_cards_at_once(store: Store) -> None:
     writing.flush()
     assert sink.sizes == [2 * BATCH, 2 * BATCH, BATCH]
     assert len(other.given) == 5 * BATCH
+
+
+@pytest.mark.parametrize("other", [lambda: None, "many", None, True])
+def test_a_sinks_own_word_of_that_name_is_no_number_of_cards(store: Store, other: object) -> None:
+    """A plugin may have had it before it meant anything."""
+    sink = Upserting()
+    sink.batch = other  # type: ignore[attr-defined]
+    assert Writing([Door("up", sink)], store, None, "llm").batch == BATCH

@@ -95,7 +95,9 @@ class Rest:
             ) as response:
                 held = _bounded(response)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            why = f"{deepest(error)}; is the address right ({self._where})?"
+            # what HTTP itself does not let out may be a header, and that the key
+            what = type(error).__name__ if isinstance(error, httpx2.LocalProtocolError) else deepest(error)
+            why = f"{what}; is the address right ({self._where})?"
             raise Refused(f"{self.platform} did not answer {method} {path}: {why}", status=0) from None
         if held is None:
             raise Refused(f"{self.platform}'s answer to {method} {path} is larger than {MOST >> 20} MB", status=413)

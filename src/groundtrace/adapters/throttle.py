@@ -44,3 +44,8 @@ class Throttle:
                 if left > 0:
                     self._sleep(left)
             self._begun.append(self._clock())
+
+    def keep_to(self, most: int) -> None:
+        """Let so many begin from now on; those that began count."""
+        with self._lock:
+            self.most, self._begun = most, deque(self._begun, maxlen=most)

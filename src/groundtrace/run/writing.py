@@ -89,7 +89,9 @@ class Writing:
         """The cards each place was given: by number (from 1) which scores of `_names`; 0 where that failed."""
         self._names: dict[tuple[str, ...], int] = {}
         self._lost: set[str] = set()
-        self.batch = max([BATCH, *(int(getattr(door.sink, "batch", 0)) for door in doors)])
+        self.batch = max(
+            [BATCH, *(size for door in doors if isinstance(size := getattr(door.sink, "batch", None), int))]
+        )
         """Cards written at once: more where a sink asks its platform before each batch, and may ask but rarely."""
         self.vain = 0
         """Batches in a row of which every write to every sink failed."""

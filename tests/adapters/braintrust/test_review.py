@@ -283,6 +283,19 @@ def test_what_people_said_is_labels_on_the_scores_own_range(stand: Stand) -> Non
     assert notes == ()
 
 
+@pytest.mark.parametrize("odd", [5, True, "text", {"text": "a"}, [None, 5, "text"]])
+def test_comments_and_audits_of_another_form_cost_no_answer(stand: Stand, odd: Any) -> None:
+    """They say nothing; what else people said comes back."""
+    (card,) = stand.trace(1, "source_support")
+    Columns(stand.api()).have(stand.project, [card])
+    ident = stand.reviewed(1, "root1", {column("source_support"): 1})
+    rows = stand.server.store.objects["project_logs", stand.project]
+    rows[ident] |= {"comments": odd, "audit_data": odd}
+    rows["row1"]["comments"] = odd
+    labels, _ = stand.said()
+    assert [(label.score, label.value, label.why) for label in labels] == [("source_support", 5, "")]
+
+
 def test_a_number_on_the_row_itself_counts_where_no_review_has_it(stand: Stand) -> None:
     """Which of older data planes, and of one that a project's own column of our name has."""
     (card,) = stand.trace(1, "rag_faithfulness")

@@ -50,7 +50,7 @@ def test_a_span_says_what_was_written_on_it_whatever_was_there_before(versions: 
         told = results(card)
         row = span(card, told, SEAT, names, before)
         before = held(_read(row))
-        assert not before.edited
+        assert not before.edited()
         assert before.stamp.content_hash == card.content_hash
         assert set(before.names) == {result.score for result in told}
         given_now = {names.of(r.score): unit(r) for r in told if r.value is not None}

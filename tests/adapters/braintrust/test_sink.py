@@ -136,11 +136,19 @@ def test_a_root_that_was_not_told_is_told_the_next_time(stand: Stand) -> None:
     assert not stand.ghosts()
 
 
-def test_somebody_elses_groundtrace_in_a_roots_metadata_is_left(stand: Stand) -> None:
-    """It was there before us."""
-    stand.trace(1, metadata={"groundtrace": "v2"})
-    assert states(stand.sink().write([about(1, project=stand.project)])) == {"written": 2}
-    assert stand.users_rows()[row_id(1)]["metadata"] == {"groundtrace": "v2"}
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        *("v2", 0, ["a"], {"version": 3}, {"flagged": "by Ada", "worst": "case"}, {"rubrics": ["a"]}, {"rubrics": "a"}),
+        {"rubrics": {"source_support": "on"}},
+    ],
+)
+def test_somebody_elses_groundtrace_in_a_roots_metadata_is_left(stand: Stand, theirs: Any) -> None:
+    """It was there before us; of the scores none is lost for it."""
+    stand.trace(1, metadata={"groundtrace": theirs})
+    assert states(stand.sink().write([about(1, project=stand.project), stand.card(2)])) == {"written": 4}
+    assert stand.users_rows()[row_id(1)]["metadata"] == {"groundtrace": theirs}
+    assert "worst" in stand.users_rows()[row_id(2)]["metadata"]["groundtrace"]
 
 
 def test_what_could_not_be_scored_has_no_number_and_says_why(stand: Stand) -> None:
@@ -418,6 +426,16 @@ def test_a_project_that_is_not_there_is_named_and_not_made(stand: Stand) -> None
     assert [project["name"] for project in stand.server.store.projects.values()] == [PROJECT]
 
 
+def test_a_name_of_several_projects_is_not_guessed_at(stand: Stand) -> None:
+    """A key of several organisations sees each one's; with an address given, none was asked for."""
+    stand.server.store.orgs["other"] = "11111111-1111-1111-1111-111111111111"
+    stand.server.store.project(PROJECT, "other")
+    with pytest.raises(PlanError, match="several organisations") as raised:
+        stand.api(url=stand.url).project(PROJECT)
+    assert "BRAINTRUST_ORG_NAME" in str(raised.value)
+    assert stand.api(url=stand.url, org="test-org").project(PROJECT).id == stand.project
+
+
 def test_options_that_make_no_sense_are_refused() -> None:
     """Before anything is judged."""
     with pytest.raises(PlanError, match="names no project"):
@@ -546,6 +564,55 @@ def test_what_people_put_on_our_span_outlives_a_new_version(stand: Stand) -> Non
     assert (row["scores"]["human_source_support"], row["tags"]) == (1, ["odd"])
     assert (row["metadata"]["~__bt_review_lists"], row["metadata"]["~__bt_assignments"]) == (lists, ["u1"])
     assert row["metadata"]["version"] == "2"
+
+
+def test_what_people_wrote_on_our_span_outlives_a_new_version(stand: Stand) -> None:
+    """What should have come out, and free answers, which Braintrust keeps in the metadata; our own facts are new."""
+    card = stand.card(1, slices={"town": "Kiel"})
+    list(stand.sink().write([card]))
+    stored = stand.server.store.objects[("project_logs", stand.project)][card.id]
+    stored["expected"] = {"verdict": "wrong"}
+    stored["metadata"] |= {"Why?": "the date is made up", "notes": {"ada": [1]}}
+    newer = card.model_copy(update={"version": "2", "slices": {"port": "Kiel"}})
+    assert states(stand.sink().write([newer])) == {"written": 2}
+    row = stand.scorers()[card.id]
+    assert row["expected"] == {"verdict": "wrong"}
+    assert (row["metadata"]["Why?"], row["metadata"]["notes"]) == ("the date is made up", {"ada": [1]})
+    assert (row["metadata"]["version"], row["metadata"]["port"], "town" in row["metadata"]) == ("2", "Kiel", False)
+
+
+def test_a_number_people_gave_where_we_gave_none_is_kept(stand: Stand) -> None:
+    """A partial card has no headline; a person gives one, and a better judge has one of its own."""
+    (empty, part), whole = _partial()
+    card = stand.card(1, empty, part, partial=True)
+    list(stand.sink().write([card]))
+    stored = stand.server.store.objects[("project_logs", stand.project)][card.id]
+    stored["scores"]["groundtrace_source_support"] = 0.25
+    better = about(1, whole, part, project=stand.project, judge_kind="llm", judge="large")
+    assert states(stand.sink().write([better])) == {"kept": 2}
+    assert stand.scorers()[card.id]["scores"]["groundtrace_source_support"] == 0.25
+
+
+def _partial() -> tuple[tuple[Score, Score], Score]:
+    empty = Score(name="source_support", value=None, low=1, high=5, rationale="not assessed")
+    part = Score(name="source_support.min", value=2, low=1, high=5, rationale="x")
+    return (empty, part), empty.model_copy(update={"value": 4, "rationale": "x"})
+
+
+def test_no_name_of_ours_is_a_columns(stand: Stand) -> None:
+    """Though a column has the evading name too."""
+    taken = ["groundtrace_source_support", "groundtrace_source_support_auto"]
+    for name in taken:
+        stand.server.store.scores[name] = {
+            "id": name,
+            "project_id": stand.project,
+            "name": name,
+            "score_type": "slider",
+        }
+    assert states(stand.sink().write([stand.card(1)])) == {"written": 2}
+    (row,) = stand.scorers().values()
+    assert not {*taken} & {*row["scores"]}
+    assert row["scores"]["groundtrace_source_support_auto_auto"] == 0.75
 
 
 def test_a_name_that_a_column_of_people_has_is_not_ours(stand: Stand) -> None:

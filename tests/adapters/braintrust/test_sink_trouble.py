@@ -11,8 +11,10 @@ import httpx2
 import pytest
 
 from groundtrace.adapters import rest
-from groundtrace.adapters.braintrust import sending
-from groundtrace.errors import PlatformError
+from groundtrace.adapters.braintrust import btql, doctor, sending
+from groundtrace.adapters.braintrust.api import Api
+from groundtrace.adapters.patience import Refused
+from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Ref, Score
 from scoring import PROJECT, Stand, about, ref, row_id, span_id, standing, states, trace_id
 
@@ -163,6 +165,42 @@ def test_a_key_that_is_wrong_ends_it_at_once(stand: Stand, monkeypatch: pytest.M
     assert not stand.time.slept
 
 
+def test_a_key_from_a_file_may_end_its_line(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a secret of CI's does."""
+    monkeypatch.setenv("BRAINTRUST_API_KEY", "sk-test\n")
+    assert states(stand.sink().write([stand.card(1)])) == {"written": 2}
+
+
+@pytest.mark.parametrize("key", ["sk-hush\nsk-hush", "sk-h\u00fcsh", "sk-hush\u2028hush"])
+def test_what_can_be_no_key_is_not_shown(stand: Stand, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """HTTP's own error would show it."""
+    monkeypatch.setenv("BRAINTRUST_API_KEY", key)
+    with pytest.raises(PlanError, match="BRAINTRUST_API_KEY") as raised:
+        stand.api(url=stand.url).call("GET", "/v1/project")
+    assert "sh" not in str(raised.value)
+    checks = list(doctor.checks(stand.api(url=stand.url)))
+    assert [check.well for check in checks] == [False]
+    assert "hush" not in str(checks)
+
+
+def test_an_organisation_may_be_called_what_no_header_can_say(stand: Stand) -> None:
+    """Projects are asked for by its name all the same, and rows by ids."""
+    stand.server.store.orgs["M\u00fcller"] = "11111111-1111-1111-1111-111111111111"
+    stand.server.store.project(PROJECT, "M\u00fcller")
+    line = stand.api(org="M\u00fcller")
+    assert line.org.name == "M\u00fcller"
+    assert line.project(PROJECT).id != stand.project
+
+
+def test_a_header_that_is_no_header_is_not_shown(stand: Stand) -> None:
+    """Whatever platform it is for."""
+    line = rest.Rest("Ferries", stand.url, where="FERRIES_URL", headers={"key": "hush\n"}, patience=0.0)
+    with pytest.raises(Refused) as raised:
+        line.call("GET", "/")
+    assert "hush" not in str(raised.value)
+    line.close()
+
+
 def test_columns_that_may_not_be_seen_keep_no_score_back(stand: Stand) -> None:
     """That a name may be taken is said."""
     card = stand.card(1)
@@ -301,6 +339,60 @@ def test_rows_that_can_not_be_read_back_are_unconfirmed(stand: Stand) -> None:
     assert "could not be read back" in str(receipts[0].reason)
 
 
+def test_an_answer_without_rows_when_read_back_is_unconfirmed(stand: Stand) -> None:
+    """A proxy in between may answer in Braintrust's place; what was taken is not called lost for it."""
+    stand.server.fail("/btql", 200, body="{}", skip=2)
+    receipts = list(stand.sink().write([stand.card(1)]))
+    assert states(receipts) == {"unconfirmed": 2}
+    assert "could not be read back" in str(receipts[0].reason)
+
+
+def test_a_row_that_is_trimmed_keeps_what_people_wrote_on_it(stand: Stand) -> None:
+    """Ours alone is cut."""
+    card = stand.card(1, Score(name="source_support", value=4, low=1, high=5, rationale=LONG))
+    list(stand.sink().write([card]))
+    stored = stand.server.store.objects["project_logs", stand.project][card.id]
+    theirs = {"ada": {"rationale": ["a", "b"]}, "bob": {"rationale": "x" * 900}}
+    stored["metadata"] |= theirs
+    newer = card.model_copy(update={"version": "2"})
+    stand.insert_fails(413, 2, when=lambda body: card.id in _ids(body))
+    assert states(stand.sink().write([newer])) == {"written": 1}
+    row = stand.scorers()[card.id]["metadata"]
+    assert ({name: row[name] for name in theirs}, row["version"]) == (theirs, "2")
+
+
+@pytest.mark.parametrize("trouble", [{"status": 400}, {"status": 200, "body": "{}"}])
+def test_what_people_put_on_a_span_must_be_known_before_it_is_replaced(stand: Stand, trouble: dict[str, Any]) -> None:
+    """Else nothing is written over; what stands as it is, and what goes elsewhere, is not touched by that."""
+    cards = [stand.card(n) for n in (1, 2)]
+    list(stand.sink().write(cards))
+    before = stand.rows()
+    stand.server.fail("/btql", when=lambda body: "expected" in str(body), **trouble)
+    newer = cards[0].model_copy(update={"version": "2"})
+    assert states(stand.sink().write([newer, cards[1]])) == {"failed": 2, "unchanged": 2}
+    assert stand.rows() == before
+
+
+@pytest.mark.parametrize("body", ['"ok"', "[]", "5", '{"row_ids": 5}', ""])
+def test_rows_that_were_taken_are_looked_for_whatever_was_answered(stand: Stand, body: str) -> None:
+    """What Braintrust lists is what counts."""
+    list(stand.sink().write([card := stand.card(1)]))
+    stored = stand.server.store.objects["project_logs", stand.project]
+    there = stored.pop(card.id)
+    stand.insert_fails(200, 1, body=body)
+    sink = stand.sink(sleep=lambda _: stored.setdefault(card.id, there))
+    assert states(sink.write([card])) == {"written": 2}
+
+
+@pytest.mark.parametrize("body", ['{"org_info": [5]}', '{"org_info": [{"id": "a"}]}', '{"org_info": 5}', "[]"])
+def test_an_app_that_tells_no_organisations_is_said_to(stand: Stand, body: str) -> None:
+    """It may be no app of Braintrust's."""
+    stand.server.fail("/api/apikey/login", 200, 10**6, body=body)
+    with pytest.raises(PlanError):
+        stand.api().url  # noqa: B018 - asked for with its first use
+    assert not list(doctor.checks(stand.api()))[-1].well
+
+
 def test_a_run_that_was_killed_between_its_write_and_its_receipts_doubles_nothing(stand: Stand) -> None:
     """Whether its rows are to be seen by the next run or not yet."""
 
@@ -335,6 +427,28 @@ def test_the_queries_of_a_lower_plan_are_kept_to(monkeypatch: pytest.MonkeyPatch
         assert states(sink.write(cards)) == {"written": 3000}
         assert not [told for told in stand.server.requests if told.get("status") == 429]
         assert stand.time() <= 65
+
+
+def test_what_is_known_of_pages_is_known_to_all_of_a_process(stand: Stand) -> None:
+    """A watch looks with a line of its own each round, and does not check the same again."""
+    for _ in range(3):
+        line = Api(stand.url, stand.url, queries=6000)
+        bound = btql.within("root_span_id", [trace_id(1)])
+        stand.trace(1)
+        assert len([row for page in line.pages(line.project(PROJECT), bound) for row in page]) == 3
+    assert stand.queries() == 4
+
+
+@pytest.mark.parametrize(
+    ("said", "holds"), [((10, None), 10), ((None, 10), 10), ((120, None), 120), ((120, 10), 10), ((None, None), 20)]
+)
+def test_how_many_queries_a_minute_holds_is_for_all_of_a_process(
+    stand: Stand, said: tuple[int | None, int | None], holds: int
+) -> None:
+    """Who names no number, as a sink beside a source, raises none that was named; of two the lower one is kept to."""
+    one, other = [Api(stand.url, stand.url, queries=queries).known.throttle for queries in said]
+    assert one is other
+    assert one.most == holds
 
 
 def test_the_sink_makes_its_own_line(stand: Stand) -> None:

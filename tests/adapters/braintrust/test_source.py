@@ -16,6 +16,7 @@ from langchain_core.runnables import RunnableLambda
 
 from braintrust_pulling import DOCUMENT, NOW, PROJECT, WEEKS, Choosing, Stand, names, pulled, standing
 from braintrust_writing import ANSWER, QUESTION, installed, write
+from groundtrace.adapters.braintrust import btql
 from groundtrace.adapters.braintrust.api import Api
 from groundtrace.adapters.braintrust.source import BraintrustSource
 from groundtrace.errors import PlanError, PlatformError
@@ -88,7 +89,7 @@ def test_250_traces_of_the_real_sdk_are_pulled_whole(live: Stand) -> None:
         assert record.ref.span_id == trace.ref.span_id
         queries.add(record.query)
     assert queries == {QUESTION.format(n=n) for n in range(250)}
-    assert len(live.asked()) <= 10
+    assert len(live.asked()) <= 12
     assert len(source.notes()) == 1  # of the window
 
 
@@ -673,6 +674,61 @@ def test_pages_that_can_not_be_had_are_halved(monkeypatch: pytest.MonkeyPatch, l
         assert all(len(trace.spans) == 2 for trace in traces.values())
 
 
+def test_a_server_that_gives_few_rows_a_page_is_found_out_late_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short page that was whole says nothing of longer ones."""
+    with standing(monkeypatch, row_cap=10) as stand:
+        source = stand.source()
+        stand.rag(1)
+        assert names(pulled(source)) == [1]
+        for n in range(2, 26):
+            stand.rag(n)
+        traces = pulled(source)
+        assert names(traces) == [*range(1, 26)]
+        assert all(len(trace.spans) == 2 for trace in traces.values())
+
+
+def test_a_page_that_grew_meanwhile_is_not_held_against_shorter_ones(stand: Stand) -> None:
+    """Rows come while pages are read: that costs no second query for each page ever after."""
+    api = stand.source().api
+    api.known.learn(9, more=False)
+    api.known.learn(5, more=True)
+    for n in range(1, 5):
+        stand.row(n)
+    bound = btql.given("id")
+    place = api.project(PROJECT)
+    assert [len(page) for page in api.pages(place, bound)] == [4]
+    assert len(stand.asked()) == 1
+    for n in range(5, 7):
+        stand.row(n)
+    assert [len(page) for page in api.pages(place, bound)] == [6]
+    assert len(stand.asked()) == 3
+
+
+def test_rows_that_do_not_say_where_they_stand_are_one_page(stand: Stand) -> None:
+    """The field may be null; more of them than fit on a page can't be told apart from none, and that is said."""
+    for n in range(1, 4):
+        stand.rag(n)
+    for row in stand.store.objects["project_logs", stand.project].values():
+        row["_pagination_key"] = None
+    assert names(pulled(stand.source())) == [1, 2, 3]
+    stand.store.row_cap, source = 2, stand.source()
+    source.api.known.cut = 1
+    with pytest.raises(PlatformError, match="_pagination_key"):
+        pulled(source)
+
+
+def test_a_trace_of_thousands_of_spans_does_not_cost_every_second_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than can be had at once is not asked for after each page anew."""
+    with standing(monkeypatch, page_rows=30) as stand:
+        stand.rag(1)
+        for n in range(2, 502):
+            stand.row(n, 1)
+        (trace,) = pulled(stand.source()).values()
+        assert len(trace.spans) == 502
+        refused = [told for told in stand.asked("'op': 'in'") if told["status"] == 504]
+        assert len(refused) <= 12
+
+
 def test_a_trace_that_is_too_large_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row alone is more than Braintrust gives: it is counted, and the other traces come."""
     with standing(monkeypatch, page_bytes=30_000) as stand:
@@ -806,6 +862,23 @@ def test_a_complaint_that_can_be_found_only_later_is_not_missed(aged: tuple[Stan
     assert _late(source, None) == [2]
     clock[0] += 120
     assert _late(stand.source(), source.watermark()) == [1]
+
+
+def test_a_complaint_that_comes_to_be_seen_rounds_later_is_not_missed(aged: tuple[Stand, list[float]]) -> None:
+    """A watch that asks every few seconds has heard of later ones twice by then."""
+    stand, clock = aged
+    stand.merge(1, scores={"thumb": 0})
+    stand.store.objects["project_logs", stand.project]["row-1"]["_visible_at"] = clock[0] + 60
+    mark, heard = None, []
+    for n in (2, 3, 4, 5):
+        clock[0] += 10
+        stand.merge(n, scores={"thumb": 0})
+        source = stand.source()
+        heard += _late(source, mark)
+        mark = source.watermark()
+    clock[0] += 120
+    assert heard == [2, 3, 4, 5]
+    assert _late(stand.source(), mark) == [1]
 
 
 def test_the_first_hearing_begins_with_the_window(aged: tuple[Stand, list[float]]) -> None:

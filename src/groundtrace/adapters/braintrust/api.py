@@ -7,7 +7,8 @@ server, with its source, in brackets:
 - `/btql` takes the query as a tree [the SDK], sorts by `_pagination_key` and compares it [braintrust-migrate]; about 20
   queries a minute on the lower plans, counted over a moving minute, 429 above [Braintrust's knowledge base].
 - A page that can't be had in time is refused with 500 or 504, one too large with 413 [braintrust-migrate, bt]: half of
-  it is asked for. Whether a page shorter than its limit is always the last is not known: the first one is checked.
+  it is asked for. Whether a page shorter than its limit is always the last is not known: the first one is checked, and
+  each that is longer than those that were.
 - Under load a good key may meet a 401 that heals in a minute or two [knowledge base].
 - `POST /v1/{project_logs|experiment}/{id}/insert` stores a row whole, or merges with `_is_merge`; a merge into a row
   that is not there is stored as a new one [OpenAPI]. So nothing is merged here into a row that was not read before.
@@ -22,6 +23,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from orjson import Fragment
@@ -57,8 +59,47 @@ _REMEDIES = {
     403: "; the key may be of another organisation, or lack the permission: `groundtrace doctor` says more",
 }
 
-_throttles: dict[str, Throttle] = {}
-_throttles_lock = threading.Lock()
+
+@dataclass
+class _Known:
+    """What all of a process know of an API that they ask."""
+
+    throttle: Throttle
+    named: bool = False
+    """Whether somebody said how fast it may be asked."""
+
+    cut: int = PAGE
+    """The rows of the shortest page, shorter than was asked for, after which there were more: or they had just come."""
+
+    whole: int = 0
+    """The rows of the longest page, shorter than was asked for, that was seen to be the last."""
+
+    def learn(self, rows: int, *, more: bool) -> None:
+        """Note what came behind a page of so many rows, which was shorter than was asked for."""
+        if more:
+            self.cut = min(self.cut, rows)
+        else:
+            self.whole = max(self.whole, rows)
+
+
+_known: dict[str, _Known] = {}
+"""By the address of an API."""
+
+_known_lock = threading.Lock()
+
+
+def key() -> str:
+    """The key, without what a file or a pipe put around it. PlanError, which does not show it, where it can't be one.
+
+    An error of HTTP's own would show it.
+    """
+    told = os.environ.get(KEY, "").strip()
+    if not told:
+        raise PlanError(PLATFORM, KEY, "is not set", hint="make a key under Settings > API keys and export it")
+    if not (told.isascii() and told.isprintable()):
+        hint = "copy it once more: a key is of letters, digits and signs, on one line"
+        raise PlanError(PLATFORM, KEY, "holds what is part of no key", hint=hint)
+    return told
 
 
 class Org(NamedTuple):
@@ -83,8 +124,8 @@ class Api:
 
     `url` is the API's address (else BRAINTRUST_API_URL, else the one that `app_url` names: BRAINTRUST_APP_URL, or the
     hosted one), `org` the organisation, where the key is of several (else BRAINTRUST_ORG_NAME). `queries` is how many
-    queries a minute may hold, over all of this process that ask the same API: more where your plan, or your own
-    server's RATELIMIT_BTQL_DEFAULT, has more. `patience` is as in `Rest`; `clock` and `sleep` are for tests.
+    queries a minute may hold (else QUERIES), over all of this process that ask the same API: more where your plan, or
+    your own server's RATELIMIT_BTQL_DEFAULT, has more. `patience` is as in `Rest`; `clock` and `sleep` are for tests.
     """
 
     def __init__(
@@ -93,23 +134,21 @@ class Api:
         app_url: str | None = None,
         org: str | None = None,
         *,
-        queries: int = QUERIES,
+        queries: int | None = None,
         patience: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if queries < 1:
+        if queries is not None and queries < 1:
             raise PlanError("queries", queries, "is no number of queries a minute")
         self._url = url or os.environ.get("BRAINTRUST_API_URL") or ""
         self.app = (app_url or os.environ.get("BRAINTRUST_APP_URL") or APP).rstrip("/")
         self._org = org or os.environ.get("BRAINTRUST_ORG_NAME") or ""
-        self.queries = queries
+        self.queries, self._named = queries or QUERIES, queries is not None
         self._patience, self._clock, self._sleep = patience, clock, sleep
         self._projects: dict[str, Place] = {}
         self._welcomed = 0.0
         """When the key was last taken; 0 for never."""
-        self._capped: bool | None = None
-        """Whether the server gives fewer rows than it was asked for while there are more; None until that is known."""
 
     # --- who and where ------------------------------------------------------------------------------------------------
 
@@ -120,8 +159,8 @@ class Api:
             told = front.call("POST", "/api/apikey/login", patience=patience)
         finally:
             front.close()
-        listed = told.get("org_info") if isinstance(told, Mapping) else None
-        return [Org(str(o["id"]), str(o["name"]), str(o.get("api_url") or "")) for o in listed or () if o.get("id")]
+        rows = (row for row in listed(told, "org_info") if row.get("id"))
+        return [Org(str(row["id"]), str(row.get("name") or ""), str(row.get("api_url") or "")) for row in rows]
 
     @functools.cached_property
     def org(self) -> Org:
@@ -166,11 +205,8 @@ class Api:
         return self._rest(self.url, "BRAINTRUST_API_URL", org=self._org)
 
     def _rest(self, url: str, where: str, *, org: str) -> Rest:
-        key = os.environ.get(KEY)
-        if not key:
-            raise PlanError(PLATFORM, KEY, "is not set", hint="make a key under Settings > API keys and export it")
-        headers = {"Authorization": f"Bearer {key}"}
-        if org:
+        headers = {"Authorization": f"Bearer {key()}"}
+        if org.isascii() and org:  # else no header can say it; whose project it is is asked with its name
             headers["x-bt-org-name"] = org
         return Rest(
             "Braintrust",
@@ -199,7 +235,7 @@ class Api:
         """An experiment of a project, by its name or id. PlanError where there is none."""
         at = self.project(project)
         told = self.call("GET", "/v1/experiment", params={"project_id": at.id, "experiment_name": name})
-        row = _named(told, name) or self._by_id("experiment", name, None)
+        row = _named(told, name, project_id=at.id) or self._by_id("experiment", name, None)
         if row is None or str(row.get("project_id")) != at.id:
             near = self._near(name, "/v1/experiment", {"project_id": at.id}, None)
             raise PlanError(PLATFORM, name, f"is no experiment of {at.name}", valid=near)
@@ -260,13 +296,12 @@ class Api:
         self._welcomed = self._clock() or 1e-9
         return told
 
-    def insert(self, place: Place, events: Sequence[Row | Fragment]) -> list[str]:
-        """Store rows, whole or merged as each of them says; the ids they were given. Raises Refused.
+    def insert(self, place: Place, events: Sequence[Row | Fragment]) -> None:
+        """Store rows, whole or merged as each of them says. Raises Refused.
 
         A row may come as JSON that was made before.
         """
-        told = self.call("POST", f"/v1/{place.kind}/{place.id}/insert", json={"events": events})
-        return [str(ident) for ident in (told or {}).get("row_ids") or ()]
+        self.call("POST", f"/v1/{place.kind}/{place.id}/insert", json={"events": events})
 
     def pages(
         self,
@@ -283,27 +318,32 @@ class Api:
         """
         chosen = [*fields, *((name,) for name in ("id", "_pagination_key") if fields and (name,) not in fields)]
         last: str | None = None
-        limit, doubted = size, False
+        rows, doubted, known = _Size(size), 0, self.known
         while True:
             after = btql.compared("gt", "_pagination_key", last) if last is not None else None
-            asked = btql.query(place.kind, place.id, btql.every(where, after), limit=limit, fields=chosen)
+            asked = btql.query(place.kind, place.id, btql.every(where, after), limit=rows.now, fields=chosen)
             try:
-                page = self._page(asked, patience, halving=limit > 1)
+                page = self._page(asked, patience, halving=rows.now > 1)
             except Refused as refused:
-                if refused.status not in _HALVED or limit == 1:
+                if refused.status not in _HALVED or rows.now == 1:
                     raise
-                limit = max(1, limit // 2)
+                rows.halve()
                 continue
             if doubted:
-                self._capped = bool(page)
+                known.learn(doubted, more=bool(page))
             if not page:
                 return
             yield page
-            if len(page) < limit and self._capped is False:
+            short = len(page) < min(rows.now, known.cut)
+            if short and len(page) <= known.whole:
                 return
-            doubted = len(page) < limit and self._capped is None
+            doubted = len(page) if len(page) < rows.now else 0
             last = _key(page[-1])
-            limit = min(size, limit * 2)
+            if last is None and short:
+                return
+            if last is None:
+                raise PlatformError("Braintrust's rows lack _pagination_key: more than one page of them can't be read")
+            rows.grow()
 
     def first(
         self, place: Place, where: btql.Tree, *, sort: str, descending: bool, fields: Sequence[Sequence[str]]
@@ -318,35 +358,80 @@ class Api:
         def passing(refused: Refused) -> bool:
             return refused.status in AGAIN and not (halving and refused.status in _HALVED)
 
-        told = self.call("POST", "/btql", json=body, patience=patience, passing=passing, first=self._throttle.wait)
+        told = self.call("POST", "/btql", json=body, patience=patience, passing=passing, first=self.known.throttle.wait)
         rows = told.get("data") if isinstance(told, Mapping) else None
         if not isinstance(rows, list):
             raise PlatformError("Braintrust's answer to a query holds no rows: is this address its API's?")
         return [row for row in rows if isinstance(row, Mapping)]
 
     @functools.cached_property
-    def _throttle(self) -> Throttle:
-        """One for all of this process that ask the same API; with a clock of its own, its own."""
+    def known(self) -> _Known:
+        """What is known of the API, with one throttle for all of this process: as slow as the slowest who says so.
+
+        With a clock of its own, its own.
+        """
         if self._clock is not time.monotonic:
-            return Throttle(self.queries, 60, clock=self._clock, sleep=self._sleep)
-        with _throttles_lock:
-            there = _throttles.get(self.url)
-            if there is None or there.most < self.queries:
-                there = _throttles[self.url] = Throttle(self.queries, 60)
+            return _Known(Throttle(self.queries, 60, clock=self._clock, sleep=self._sleep))
+        with _known_lock:
+            there = _known.setdefault(self.url, _Known(Throttle(self.queries, 60)))
+            if self._named and not (there.named and there.throttle.most < self.queries):
+                there.throttle.keep_to(self.queries)
+            there.named = there.named or self._named
             return there
 
 
-def _key(row: Row) -> str:
-    """Where a row stands among all."""
-    key = row.get("_pagination_key")
-    if not isinstance(key, str) or not key:
-        raise PlatformError("Braintrust's rows lack _pagination_key: more than one page of them can't be read")
-    return key
+class _Size:
+    """How many rows are asked for: half of what can't be had, then more again, each time later where that was vain.
+
+    >>> size, asked = _Size(1000), []
+    >>> for _ in range(12):
+    ...     asked.append(size.now)
+    ...     size.halve() if size.now > 300 else size.grow()
+    >>> asked
+    [1000, 500, 250, 500, 250, 250, 500, 250, 250, 250, 250, 500]
+    """
+
+    def __init__(self, most: int) -> None:
+        self.now = self._most = most
+        self._wait, self._well, self._grew = 1, 0, False
+
+    def halve(self) -> None:
+        """So many can't be had."""
+        self._wait *= 2 if self._grew else 1
+        self.now, self._well, self._grew = max(1, self.now // 2), 0, False
+
+    def grow(self) -> None:
+        """So many could be had."""
+        self._wait, self._well = 1 if self._grew else self._wait, self._well + 1
+        self._grew = self.now < self._most and self._well >= self._wait
+        if self._grew:
+            self.now, self._well = min(self._most, self.now * 2), 0
 
 
-def _named(told: object, name: str) -> Row | None:
-    listed = told.get("objects") if isinstance(told, Mapping) else None
-    return next((row for row in listed or () if isinstance(row, Mapping) and row.get("name") == name), None)
+def _key(row: Row) -> str | None:
+    """Where a row stands among all, as far as it says."""
+    told = row.get("_pagination_key")
+    return told if isinstance(told, str) and told else None
+
+
+def listed(told: object, under: str) -> list[Row]:
+    """The rows an answer lists under a name.
+
+    >>> listed({"objects": [{"id": "a"}, 5]}, "objects"), listed("gone", "objects")
+    ([{'id': 'a'}], [])
+    """
+    held = told.get(under) if isinstance(told, Mapping) else None
+    return [row for row in held if isinstance(row, Mapping)] if isinstance(held, list) else []
+
+
+def _named(told: object, name: str, **same: str) -> Row | None:
+    """The one of that name, with all that it has to say; PlanError where it is one of several."""
+    rows = (row for row in listed(told, "objects") if row.get("name") == name)
+    fit = {str(row.get("id")): row for row in rows if all(row.get(key) == value for key, value in same.items())}
+    if len(fit) > 1:
+        hint = "write the id, or say which organisation, in BRAINTRUST_ORG_NAME or the option org"
+        raise PlanError(PLATFORM, name, "is the name of several here, perhaps of several organisations", hint=hint)
+    return next(iter(fit.values()), None)
 
 
 def _is_id(name: str) -> bool:

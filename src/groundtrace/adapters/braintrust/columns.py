@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from groundtrace.adapters.asked import levels, questions
-from groundtrace.adapters.braintrust.api import Api, Row
+from groundtrace.adapters.braintrust.api import Api, Row, listed
 from groundtrace.model import Scorecard
 from groundtrace.rubrics.catalogue import Published
 
@@ -39,8 +39,7 @@ def project_scores(api: Api, project_id: str, patience: float | None = None) -> 
     while True:
         asked_for = {"project_id": project_id, "limit": _LISTED, "starting_after": last}
         told = api.call("GET", "/v1/project_score", params=asked_for, patience=patience)
-        listed = told.get("objects") if isinstance(told, Mapping) else None
-        page = {str(row["id"]): row for row in listed or () if isinstance(row, Mapping) and row.get("id")}
+        page = {str(row["id"]): row for row in listed(told, "objects") if row.get("id")}
         new = page.keys() - found.keys()
         found |= page
         if len(page) < _LISTED or not new:

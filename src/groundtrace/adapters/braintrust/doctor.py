@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-import os
 import re
 from collections.abc import Generator, Iterator, Mapping
 
 from groundtrace.adapters.asked import asked
 from groundtrace.adapters.braintrust import btql
-from groundtrace.adapters.braintrust.api import HOSTS, KEY, Api, Place, Row
+from groundtrace.adapters.braintrust.api import HOSTS, KEY, Api, Place, Row, key, listed
 from groundtrace.adapters.braintrust.columns import COLUMN, is_human, project_scores
 from groundtrace.adapters.braintrust.names import name_of
 from groundtrace.adapters.patience import Refused
@@ -34,9 +33,10 @@ def checks(api: Api, project: str | None = None, experiment: str = "", *, patien
     `patience` is after how many seconds something is asked for the last time. One query is asked, of those a minute
     holds.
     """
-    if not os.environ.get(KEY):
-        detail = f"{KEY} is not set"
-        yield Check("Braintrust key", well=False, detail=detail, remedy=f"make one under {_SETTINGS} and export it")
+    try:
+        key()
+    except PlanError as error:
+        yield Check("Braintrust key", well=False, detail=f"{KEY} {error.problem}", remedy=error.hint)
         return
     found = yield from _organisation(api, patience)
     if not found:
@@ -124,8 +124,7 @@ def _refused(refused: Refused, api: Api) -> Check:
 
 def _project(api: Api, name: str, told: object, patience: float) -> Generator[Check, None, Place | None]:
     """Whether the project is there; else which one may be meant."""
-    listed = told.get("objects") if isinstance(told, Mapping) else None
-    names = [str(row.get("name")) for row in listed or () if isinstance(row, Mapping)]
+    names = [str(row.get("name")) for row in listed(told, "objects")]
     try:
         place = api.project(name, patience=patience)
     except PlanError:

@@ -1,8 +1,8 @@
 """Complaints that came after a trace was passed over: rows with scores that were changed since the last time.
 
 A row that is changed keeps its place and gets a new transaction, so rows are asked for by those. How far that was is
-kept with what was heard then: rows of the time before are asked for once more, for a transaction may be to be found
-only after a later one, and one that we changed ourselves says nothing new.
+kept with what was heard then: rows of the time before are asked for once more, and always some minutes of them, for a
+transaction may be to be found only after a later one, and one that we changed ourselves says nothing new.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ UNSCORED = btql.some(btql.missing(*_PURPOSE), btql.compared("ne", _PURPOSE, "sco
 
 _BEGINNING = 1_577_836_800 * 1_000_000_000
 """2020, before which there were no rows: a bound all the same."""
+
+_BEHIND = 600 << 16
+"""How much later than others a transaction may come to be found: ten minutes, where transactions tell the time."""
 
 _MOST = 5_000
 """Complaints that are remembered."""
@@ -91,8 +94,11 @@ class Hearing:
                 before = found.get(rows.trace_of(row), (row, ()))
                 found[rows.trace_of(row)] = (row, together((*before[1], *said)))
         kept = {**told, **{ident: what for ident, what in heard.told.items() if ident not in told}}
-        upto = max([heard.upto, *map(rows.transaction, held.values())])
-        self._then = Heard(heard.upto, upto, dict(islice(kept.items(), _MOST)))
+        last = max(held.values(), key=rows.transaction, default=None)
+        upto = max(heard.upto, rows.transaction(last) if last else 0)
+        tells = last is not None and rows.changed(last) is not None
+        after = min(heard.upto, upto - _BEHIND) if tells else heard.upto
+        self._then = Heard(max(heard.after, after), upto, dict(islice(kept.items(), _MOST)))
         return found
 
     def end(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from groundtrace.adapters.asked import asked, levels, urgency
 from groundtrace.adapters.braintrust import btql, rows
-from groundtrace.adapters.braintrust.api import Api, Place, Row
+from groundtrace.adapters.braintrust.api import Api, Place, Row, listed
 from groundtrace.adapters.braintrust.columns import COLUMN, column, is_human, project_scores
 from groundtrace.adapters.braintrust.names import name_of
 from groundtrace.adapters.patience import Refused
@@ -106,8 +106,7 @@ def assignee(api: Api, named: str) -> str:
 
 def _users(api: Api, which: Mapping[str, Any]) -> list[Row]:
     told = api.call("GET", "/v1/user", params={**which, "org_name": api.org.name})
-    listed = told.get("objects") if isinstance(told, Mapping) else None
-    return [row for row in listed or () if isinstance(row, Mapping) and row.get("id")]
+    return [row for row in listed(told, "objects") if row.get("id")]
 
 
 # --- what they said ---------------------------------------------------------------------------------------------------
@@ -292,7 +291,7 @@ def _given(found: Sequence[Row], human: set[str]) -> list[_Said]:
 def _comments(row: Row) -> Iterator[_Comment]:
     """What people wrote about a row in the app."""
     span = rows.parent_of(row) if rows.kind(row) == "review" else rows.span_of(row)
-    for told in row.get("comments") or ():
+    for told in _list(row.get("comments")):
         if not isinstance(told, Mapping) or told.get("source") not in ("app", None):
             continue
         text = told.get("comment")
@@ -348,6 +347,10 @@ def _table(told: object) -> Mapping[str, Any]:
     return told if isinstance(told, Mapping) else {}
 
 
+def _list(told: object) -> Sequence[Any]:
+    return told if isinstance(told, list) else ()
+
+
 def _author(told: Mapping[str, Any]) -> str:
     """Who wrote a row or a comment; empty where that is not told."""
     for held in (told.get("user"), told.get("metadata"), told):
@@ -360,7 +363,7 @@ def _author(told: Mapping[str, Any]) -> str:
 
 def _last_hand(row: Mapping[str, Any]) -> str:
     """Who changed a row last in the app, as its audit says; empty where it does not."""
-    for told in reversed(list(row.get("audit_data") or ())):
+    for told in reversed(_list(row.get("audit_data"))):
         if isinstance(told, Mapping) and told.get("source") == "app":
             return _author({name: held for name, held in told.items() if name != "audit_data"})
     return ""

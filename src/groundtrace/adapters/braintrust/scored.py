@@ -43,6 +43,9 @@ FIELDS = (
 )
 """What is read of a row that is scored, and of a scorer span of ours: never what went in or came out."""
 
+REPLACED = (("id",), ("expected",), ("metadata",))
+"""What else is read of a scorer span of ours before another takes its place."""
+
 _ALIKE = 1e-4
 """How far a number may be from the one that was written, and be it: who edits one changes more than that."""
 
@@ -61,11 +64,13 @@ class Names:
     def of(self, score: str) -> str:
         """A score's name."""
         name = name_of(score)
-        return name + AUTO if name in self._columns else name
+        while name in self._columns:
+            name += AUTO
+        return name
 
-    def met(self, scores: Iterable[str]) -> list[str]:
-        """The names among those of these scores that columns have already."""
-        return sorted(self._columns & {name_of(score) for score in scores})
+    def met(self, scores: Iterable[str]) -> list[tuple[str, str]]:
+        """The names among those of these scores that columns have already, each with what ours is called then."""
+        return sorted({(name, self.of(score)) for score in scores if (name := name_of(score)) in self._columns})
 
 
 class Seat(NamedTuple):
@@ -93,6 +98,7 @@ class Held(NamedTuple):
     """Which scores those are."""
 
     row: Row
+    """As it was read; with what people may have put on it, where it is about to be replaced."""
 
     @property
     def scores(self) -> Mapping[str, Any]:
@@ -100,10 +106,11 @@ class Held(NamedTuple):
         told = self.row.get("scores")
         return told if isinstance(told, Mapping) else {}
 
-    @property
-    def edited(self) -> bool:
-        """Whether somebody changed a number of ours."""
-        return any(not _same(self.scores.get(name), number) for name, number in self.written.items())
+    def edited(self, names: Iterable[str] = ()) -> bool:
+        """Whether somebody changed a number of ours, or gave one under these names, where we had none."""
+        changed = any(not _same(self.scores.get(name), number) for name, number in self.written.items())
+        bare = (name for name in names if self.written and name not in self.written)
+        return changed or any(self.scores.get(name) is not None for name in bare)
 
 
 def held(row: Row) -> Held:
@@ -189,8 +196,14 @@ def _over(row: dict[str, Any], before: Held) -> dict[str, Any]:
     gone = dict.fromkeys(name for name in before.written if name not in row["scores"])
     theirs = {name: value for name, value in before.scores.items() if name not in before.written}
     row["scores"] = {**theirs, **gone, **row["scores"]}
-    if tags := before.row.get("tags"):
-        row["tags"] = tags
+    for name in ("tags", "expected"):
+        if before.row.get(name) is not None:
+            row[name] = before.row[name]
+    told, stamp_ = before.row.get("metadata"), before.row.get(STAMP)
+    ours = stamp_.get("own") if isinstance(stamp_, Mapping) else None
+    if isinstance(told, Mapping) and isinstance(ours, list):
+        theirs_too = {name: value for name, value in told.items() if name not in ours and name != OURS}
+        row["metadata"] = {**theirs_too, **row["metadata"]}
     for name in (LISTS, ASSIGNED):
         if (kept := before.row.get(f"metadata.{name}")) is not None:
             row["metadata"][name] = kept
@@ -223,7 +236,8 @@ def _metadata(
         "scores": _marks(card, told, names, scores),
     }
     each = {names.of(result.score): _said(result) for result in told}
-    return {**slices, **each, **facts_of, **why, OURS: mark}
+    said = {**slices, **each, **facts_of, **why}
+    return {**said, OURS: {**mark, "own": [*said]}}
 
 
 def _marks(
@@ -253,10 +267,13 @@ def _why(result: Result) -> dict[str, str]:
 
 
 def trimmed(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The same row with the least that still says what it is."""
+    """The same row with the least of ours that still says what it is."""
     metadata: dict[str, Any] = {}
+    ours = row["metadata"][OURS]["own"]
     for name, value in row["metadata"].items():
-        if name == "rationale":
+        if name not in ours:  # people's, or the stamp
+            metadata[name] = value
+        elif name == "rationale":
             metadata[name] = cut(value, TRIMMED)
         elif isinstance(value, Mapping) and "rationale" in value:
             metadata[name] = {**value, "rationale": cut(value["rationale"], TRIMMED)}
@@ -286,12 +303,10 @@ def mirror(row: Row, cards: Sequence[Sent], unchanged: Sequence[Sent] = ()) -> d
 
     Of `unchanged` cards it is told only where it knows nothing of their rubric, or of an earlier state of them.
     """
-    before = row.get(STAMP)
-    if before is not None and not isinstance(before, Mapping):
+    before = {} if row.get(STAMP) is None else row[STAMP]
+    if not _is_mirror(before):
         return None  # somebody else's
-    before = before or {}
-    known = before.get("rubrics")
-    known = {name: plain(dict(one)) for name, one in (known or {}).items() if isinstance(one, Mapping)}
+    known = {name: plain(dict(one)) for name, one in before.get("rubrics", {}).items()}
     mended = (one for one in unchanged if known.get(one.card.rubric, {}).get("card_id") in (None, one.card.id))
     new = {one.card.rubric: _short(*one) for one in (*mended, *cards)}
     after = {**known, **new}
@@ -321,6 +336,13 @@ def _short(card: Scorecard, told: Sequence[Result]) -> dict[str, Any]:
         "card_id": card.id,
     }
     return plain(short)
+
+
+def _is_mirror(told: object) -> bool:
+    """Whether a root's metadata was told there by us, or says nothing."""
+    rubrics = told.get("rubrics") if isinstance(told, Mapping) else None
+    ours = isinstance(rubrics, Mapping) and all(isinstance(one, Mapping) for one in rubrics.values())
+    return ours or told == {}
 
 
 def _is_number(told: object) -> bool:

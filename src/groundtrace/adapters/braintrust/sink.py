@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Literal
 
 from groundtrace.adapters.braintrust import btql, review, scored
-from groundtrace.adapters.braintrust.api import PLATFORM, QUERIES, Api, Place, Row
+from groundtrace.adapters.braintrust.api import PLATFORM, Api, Place, Row
 from groundtrace.adapters.braintrust.columns import Columns, project_scores
 from groundtrace.adapters.braintrust.scored import Held, Names, Seat, Sent
 from groundtrace.adapters.braintrust.seats import Lost, Rows, ref_of, where
@@ -22,7 +22,10 @@ from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Receipt, Ref, Scorecard, Target
 
 CARDS = 100
-"""Cards that are looked up, sent and read back at once: two queries, of which there are few in a minute."""
+"""Cards that are looked up, sent and read back at once: two queries, of which there are few in a minute.
+
+A third looks at what people put on those of ours that are to be replaced.
+"""
 
 _BRIEF = 10.0
 """Seconds after which a server that did not answer before is looked at no more."""
@@ -65,7 +68,7 @@ class BraintrustSink:
         url: str | None = None,
         app_url: str | None = None,
         org: str | None = None,
-        queries: int = QUERIES,
+        queries: int | None = None,
         target: Target = "root",
         mirror: bool = True,
         review: bool = False,
@@ -113,10 +116,12 @@ class BraintrustSink:
         for place, some in there.items():
             try:
                 refused = self._through(place, some) or refused
-            except Refused as error:
+            except PlatformError as error:
                 for one in some:
-                    one.end("failed", str(error))
-                refused = error if error.denied or error.status == 0 else refused
+                    if one.state is None:
+                        one.end("failed", str(error))
+                unreached = isinstance(error, Refused) and error.status == 0
+                refused = error if error.denied or unreached else refused
         for one in leaving:
             yield from one.receipts(self.name)
         if refused is not None:
@@ -128,6 +133,9 @@ class BraintrustSink:
         names = self._named(place, leaving)
         for one in leaving:
             one.decide(names)
+        self._replaced(place, leaving)
+        for one in leaving:
+            one.compose(names)
         roots = self._roots(place, leaving)
         seated = {id(one) for root in roots for one in root.leaving}
         groups: list[list[Parcel]] = [[*root.due(), root] for root in roots]
@@ -202,9 +210,19 @@ class BraintrustSink:
             columns = [str(row.get("name")) for row in listed if row.get("score_type") != "online"]
             self._names[place.project_id] = Names(columns)
         names = self._names.get(place.project_id) or Names()
-        for name in names.met(result.score for one in leaving for result in one.results):
-            self._note(f"{name} is a column of people's in this project: ours is {name}{scored.AUTO}")
+        for name, ours in names.met(result.score for one in leaving for result in one.results):
+            self._note(f"{name} is a column of people's in this project: ours is {ours}")
         return names
+
+    def _replaced(self, place: Place, leaving: Sequence[_Leaving]) -> None:
+        """Read what people put on those of ours that are to be replaced: no write takes that away."""
+        due = {one.card.id: one for one in leaving if one.state is None and one.held is not None}
+        traces = sorted({one.ref.trace_id for one in due.values()})
+        asked = btql.every(btql.within("root_span_id", traces), btql.within("id", sorted(due)))
+        for page in self.api.pages(place, asked, fields=scored.REPLACED) if due else ():
+            for row in page:
+                if (one := due.get(str(row.get("id")))) is not None and one.held is not None:
+                    one.held = one.held._replace(row={**one.held.row, **row})
 
     # --- what roots are told ------------------------------------------------------------------------------------------
 
@@ -244,7 +262,7 @@ class BraintrustSink:
                 return
             try:
                 there = self._listed(place, missing, patience)
-            except Refused as refused:
+            except PlatformError as refused:
                 for one in missing:
                     one.end("unconfirmed", one.reason or f"it could not be read back: {refused}")
                 return
@@ -342,21 +360,25 @@ class _Leaving:
         elif not self.told and self.held is None:  # nothing of it is published, and nothing was
             self.root = None
             self.end("unchanged")
-        elif self.held is None or not self._stands(self.held, taken, self.seat):
+        elif self.held is not None:
+            self._stand(self.held, taken, self.seat)
+
+    def compose(self, names: Names) -> None:
+        """Make the row, where one is to be sent."""
+        if self.state is None and self.seat is not None:
             self._row = scored.span(self.card, self.told, self.seat, names, self.held)
             self._packed = as_json(self._row)
 
-    def _stands(self, there: Held, named: Mapping[str, str], at: Seat) -> bool:
-        """Whether what is there is left as it is; equal content under another name or span is moved."""
+    def _stand(self, there: Held, named: Mapping[str, str], at: Seat) -> None:
+        """Leave what is there, where it is to be left; equal content under another name or span is moved."""
         due = stamp_of(self.card, self.card.content_hash)
-        if there.edited:
+        if there.edited(named):
             self.end("kept", _EDITED)
         elif there.stamp.content_hash != due.content_hash:
             if there.stamp.rank > due.rank:
                 self.end("kept", _KEPT)
         elif there.written.keys() == named.keys() and there.row.get("span_parents") == [at.span_id]:
             self.end("unchanged")
-        return self.state is not None
 
     def packed(self) -> bytes | None:
         """The row as it is sent."""

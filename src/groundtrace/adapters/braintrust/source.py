@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from groundtrace.adapters.braintrust import btql, losses, rows
-from groundtrace.adapters.braintrust.api import PLATFORM, QUERIES, Api, Place, Row
+from groundtrace.adapters.braintrust.api import PLATFORM, Api, Place, Row
 from groundtrace.adapters.braintrust.attachments import Attachments
 from groundtrace.adapters.braintrust.columns import project_scores
 from groundtrace.adapters.braintrust.filters import ROOTS, Filter
@@ -79,7 +79,7 @@ class BraintrustSource:
         url: str | None = None,
         app_url: str | None = None,
         org: str | None = None,
-        queries: int = QUERIES,
+        queries: int | None = None,
         tags: str | Sequence[str] = (),
         metadata: str | Mapping[str, str] = "",
         error: bool | None = None,
