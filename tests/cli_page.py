@@ -22,7 +22,7 @@ def page() -> str:
     ]
     for name, command in _commands(group):
         arguments = "".join(f" {_place(p)}" for p in command.params if p.param_type_name == "argument")
-        parts += [f"## groundtrace {name}{arguments}", command.help.strip()]
+        parts += [f"## groundtrace {name.removesuffix(arguments)}{arguments}", command.help.strip()]
         rows = list(_rows(command))
         if rows:
             parts.append("\n".join(["| option | what it does |", "|---|---|", *rows]))

@@ -7,8 +7,18 @@ import pytest
 from guard import no_stray_sockets
 from hired import hire
 from postgres import schema, server
+from servers import mlflow_server, phoenix_desk, phoenix_server
 
-__all__ = ["hire", "no_stray_sockets", "own_store", "schema", "server"]
+__all__ = [
+    "hire",
+    "mlflow_server",
+    "no_stray_sockets",
+    "own_store",
+    "phoenix_desk",
+    "phoenix_server",
+    "schema",
+    "server",
+]
 
 
 @pytest.fixture(autouse=True)

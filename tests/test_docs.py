@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from groundtrace.rubrics.factual_accuracy import SEVERITIES
 from groundtrace.rubrics.rag_faithfulness import SEVERITIES as UNSUPPORTED
 from groundtrace.rubrics.summary_groundedness import RATINGS
 from groundtrace.rubrics.totals import LEVELS
+from mlflow_house import House
+from servers import Server
 from terminal import shell
 
 ROOT = Path(__file__).parent.parent
@@ -59,6 +62,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts the server a page speaks of where the page finds it."""
+
+    def put(page: str) -> None:
+        if page == "docs/phoenix.md":
+            monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", request.getfixturevalue("phoenix_desk").url)
+        if page == "docs/mlflow.md":
+            server: Server = request.getfixturevalue("mlflow_server")
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
+            House(server.url, "my-experiment").ask(3)
+
+    return put
+
+
 def test_there_is_something_to_check() -> None:
     """A walk that finds nothing would pass."""
     assert len(PAGES) >= 6
@@ -78,8 +96,11 @@ def test_the_python_of_the_pages_runs(folder: Path, where: str, code: str) -> No
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "```console" in page.read_text(encoding="utf-8")], ids=str)
-def test_the_commands_of_a_page_print_what_stands_there(folder: Path, page: Path) -> None:
+def test_the_commands_of_a_page_print_what_stands_there(
+    folder: Path, page: Path, places: Callable[[str], None]
+) -> None:
     """`$ command`, then lines of its output in their order; `...` stands for any lines between."""
+    places(str(page.relative_to(ROOT)))
     talk = "".join(text for where, text in blocks("console") if where.startswith(f"{page.relative_to(ROOT)}:"))
     for part in re.split(r"^\$ ", talk, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")

@@ -21,10 +21,10 @@ from sqlalchemy import update
 from starlette.applications import Starlette
 
 import killed
-from groundtrace import serve
 from groundtrace.errors import PlanError
 from groundtrace.model import Delivery
-from groundtrace.serve import Counts, Evaluation
+from groundtrace.serve import webhooks as serve
+from groundtrace.serve.webhooks import Counts, Evaluation
 from groundtrace.store import Store, open_store
 from groundtrace.store.tables import inbox
 from live import Desk, around, desk_in

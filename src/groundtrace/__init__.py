@@ -15,7 +15,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from groundtrace.attach import braintrust, langsmith
+    from groundtrace.attach import braintrust, langsmith, otel
     from groundtrace.errors import GroundtraceError, InvalidVerdict, PlanError, PlatformError
     from groundtrace.evaluate import evaluate
     from groundtrace.model import Citation, Evidence, Finding, Gap, Passage, Record, Ref, Score, Scorecard, Span, Trace
@@ -48,6 +48,7 @@ __all__ = [
     "evaluate",
     "judge",
     "langsmith",
+    "otel",
     "read",
     "record",
     "rubric",
@@ -56,7 +57,7 @@ __all__ = [
 
 _HOMES = MappingProxyType(
     {
-        "attach": ("braintrust", "langsmith"),
+        "attach": ("braintrust", "langsmith", "otel"),
         "errors": ("GroundtraceError", "InvalidVerdict", "PlanError", "PlatformError"),
         "evaluate": ("evaluate",),
         "model": (

@@ -692,6 +692,9 @@ class Scorecard(Value):
     limits: str = ""
     """What this judge is known not to see."""
     source_ids: tuple[str, ...] = ()
+    retrieved: dict[str, tuple[str, int]] = Field(default_factory=dict)
+    """Where the passages of findings that name one as `source_id` were retrieved: the retriever's span, and the
+    position there (from 0). A platform that shows scores at documents needs it."""
     slices: dict[str, str] = Field(default_factory=dict)
     tags: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -738,6 +741,8 @@ class Scorecard(Value):
 
     def _hashed(self) -> str:
         content = self.model_dump(mode="json", exclude=_VOLATILE | {"review"})
+        if not self.retrieved:  # a card without retrievers is what it was before there was a place for them
+            del content["retrieved"]
         content["review"] = [review.model_dump(exclude={"weight"}) for review in self.review if review.reason != AUDIT]
         found = hashlib.sha256(_canonical(content)).hexdigest()
         return self.emptied[1] if self.emptied and self.emptied[0] == found else found

@@ -65,9 +65,18 @@ def sample(share: float, *, errors: bool = False) -> Choose:
 
     def choose(ref: Ref, signals: tuple[Signal, ...]) -> bool:
         wanted = any(signal.negative or (errors and signal.name == ERROR) for signal in signals)
-        return wanted or drawn("sample", ref.trace_id) < share * 2**64
+        return wanted or picked(ref.trace_id, share)
 
     return choose
+
+
+def picked(trace_id: str, share: float) -> bool:
+    """Whether a trace is among this share of all, by its id alone.
+
+    >>> picked("a", 1.0), picked("a", 0.0)
+    (True, False)
+    """
+    return drawn("sample", trace_id) < share * 2**64
 
 
 def in_process(share: float) -> Choose:

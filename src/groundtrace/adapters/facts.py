@@ -44,6 +44,12 @@ def facts(card: Scorecard) -> dict[str, Any]:
     return plain(told)
 
 
+def facts_of(card: Scorecard, result: Result) -> dict[str, Any]:
+    """The same of one result, with its range, and whose slice it is."""
+    told = {"content_hash": result.content_hash, "low": result.low, "high": result.high}
+    return facts(card) | plain(told | {f"slice.{name}": value for name, value in card.slices.items()})
+
+
 def plain(told: dict[str, Any]) -> dict[str, Any]:
     """Facts by name, those that say nothing left out, texts whole or cut, and sound."""
     return {sound(name): _fact(fact) for name, fact in told.items() if fact not in (None, "", [])}

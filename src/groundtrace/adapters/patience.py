@@ -22,6 +22,9 @@ _FIRST = 15.0
 _LONGEST = 366 * 86_400.0
 """A Retry-After of more seconds is no time anybody waits for, and is not believed."""
 
+WAITS = (1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds between looks for what a platform has taken, and may show soon."""
+
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may be well the next time."""
 

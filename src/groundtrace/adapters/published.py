@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from groundtrace.model import Evidence, Receipt, Scorecard
+from groundtrace.rubrics.catalogue import CATALOGUE
 
 State: TypeAlias = Literal["written", "unchanged", "kept", "unconfirmed", "failed"]
 """What became of a result on a platform that is read back; one that may have arrived is unconfirmed."""
@@ -40,6 +41,18 @@ class Result:
     def name(self) -> str:
         """The score's name on a platform."""
         return PREFIX + self.score
+
+
+def short(score: str) -> str:
+    """A score's name where names are cut by width: its last part, unless another rubric's score ends in the same.
+
+    >>> short("rag_faithfulness"), short("rag_faithfulness.claim_support"), short("rag_faithfulness.assessed")
+    ('rag_faithfulness', 'claim_support', 'rag_faithfulness.assessed')
+    """
+    rubric, _, last = score.partition(".")
+    others = {told.name.partition(".")[2] for told in CATALOGUE if told.name.partition(".")[0] != rubric}
+    known = any(told.name == score for told in CATALOGUE)
+    return last if last and known and last not in others else score
 
 
 def results(card: Scorecard) -> tuple[Result, ...]:

@@ -53,14 +53,13 @@ class Rest:
             follow_redirects=False,
             limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
         )
-        # whoever forgets to close a line leaves no connection open
-        weakref.finalize(self, self._client.close)
+        self._closing = weakref.finalize(self, self._client.close)  # nobody ends a source: it goes with the last of it
         self.mended = 0
         """Answers so far that held halves of characters, which are U+FFFD now."""
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._client.close()
+        self._closing()
 
     def call(
         self,

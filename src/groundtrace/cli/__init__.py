@@ -109,8 +109,27 @@ def groundtrace(
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    *,
+    phoenix: Annotated[
+        bool,
+        typer.Option(
+            "--phoenix",
+            help="See the scores in Phoenix: start the one that is installed, send it the traces, score them there, "
+            "and stay until Ctrl-C.",
+        ),
+    ] = False,
+) -> None:
     """Judge five small traces offline and see what comes out; leaves its files in groundtrace-demo/."""
+    if phoenix:
+        from groundtrace.cli import phoenix as shown
+
+        with _border():
+            program = shown.installed()
+            _unpack_demo(Path("groundtrace-demo"))
+            report = shown.show(Path("groundtrace-demo"), program)
+        _leave(report)
+        return
     from groundtrace.cli import printed
     from groundtrace.memory import InMemory
     from groundtrace.plan import Plan

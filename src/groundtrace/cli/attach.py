@@ -66,14 +66,14 @@ def detach_command(project: Project, *, url: Url) -> None:
         _tell(_asked(project, "detach")(url))
 
 
-def secret_of(name: str) -> str:
+def secret_of(name: str, key: str = "secret_env") -> str:
     """The secret in an environment variable; PlanError where there is none, or one that could be guessed."""
     secret = os.environ.get(name, "")
     if not secret:
-        raise PlanError("secret_env", name, "is not set", hint=f"export {name}=$(openssl rand -hex 32)")
+        raise PlanError(key, name, "is not set", hint=f"export {name}=$(openssl rand -hex 32)")
     if len(secret) < 16 or not secret.isascii() or not secret.isprintable():
         hint = f"16 or more characters of ASCII: export {name}=$(openssl rand -hex 32)"
-        raise PlanError("secret_env", name, "holds no secret that could be sent and not be guessed", hint=hint)
+        raise PlanError(key, name, "holds no secret that could be sent and not be guessed", hint=hint)
     return secret
 
 

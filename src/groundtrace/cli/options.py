@@ -22,7 +22,8 @@ Sources = Annotated[
     typer.Argument(
         metavar="SOURCE",
         help="What to read: otel:PATH, jsonl:PATH, a path whose content says which, langsmith:PROJECT, "
-        "braintrust:PROJECT, or one plan file (*.toml). A PATH is a file, a folder, a glob or - for standard input.",
+        "braintrust:PROJECT, phoenix:PROJECT, mlflow:EXPERIMENT, or one plan file (*.toml). A PATH is a file, a "
+        "folder, a glob or - for standard input.",
         show_default=False,
     ),
 ]
@@ -43,8 +44,9 @@ Judge = Annotated[
 Sinks = Annotated[
     list[str] | None,
     typer.Option(
-        help="Where scores go: otel:FOLDER, jsonl:FILE, langsmith:PROJECT, braintrust:PROJECT; repeat for more. "
-        "(left out: beside the traces, or on them)",
+        help="Where scores go: otel:FOLDER, otlp:URL, jsonl:FILE, langsmith:PROJECT, braintrust:PROJECT, "
+        "phoenix:PROJECT, mlflow:EXPERIMENT, prometheus:PORT or FILE.prom; repeat for more. (left out: beside the "
+        "traces, or on them)",
         metavar="SINK",
     ),
 ]

@@ -60,7 +60,8 @@ def review(
         str | None,
         typer.Option(
             "--from",
-            help="First take what people said of the cards there, as langsmith:PROJECT or braintrust:PROJECT.",
+            help="First take what people said of the cards there, as langsmith:PROJECT; braintrust:, phoenix: and "
+            "mlflow: are taken too.",
             metavar="SOURCE",
         ),
     ] = None,

@@ -234,6 +234,7 @@ class _Hearing:
         deeper = under.basis(rubric, self._deeper) if self._deeper else ""
         settled = self._settled(card_id(record.ref, rubric.name), basis, deeper)
         if settled is not None:
+            self._refer(under, settled)  # what it asked for before is known as well, or due
             self._done.append((under, settled))
             return
         name = record.id

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -41,8 +42,10 @@ class _Pool:
         self._room = threading.Semaphore(2 * concurrency)
         self._stopped = threading.Event()
         self._done: queue.SimpleQueue[Heard | BaseException | None] = queue.SimpleQueue()
+        # In the context of who hears: what is asked inside a tracer's "leave me alone" is left alone.
         self._threads = [
-            threading.Thread(target=self._work, name=f"judge-{n}", daemon=True) for n in range(concurrency)
+            threading.Thread(target=copy_context().run, args=(self._work,), name=f"judge-{n}", daemon=True)
+            for n in range(concurrency)
         ]
 
     def heard(self) -> Iterator[Heard]:

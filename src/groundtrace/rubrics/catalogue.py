@@ -19,6 +19,7 @@ class Published(NamedTuple):
     labels: str = ""
     on_request: bool = False
     choices: tuple[str, ...] = ()
+    lower_is_better: bool = False
 
 
 _WHOLE = "never; left out where the card is partial"
@@ -136,6 +137,7 @@ CATALOGUE: tuple[Published, ...] = (
         "(5 - omission) / 4; rises as it gets worse",
         _BLIND,
         on_request=True,
+        lower_is_better=True,
     ),
     Published(
         "summary_groundedness.insertion_rate",
@@ -144,6 +146,7 @@ CATALOGUE: tuple[Published, ...] = (
         "(5 - insertion) / 4; rises as it gets worse",
         _BLIND,
         on_request=True,
+        lower_is_better=True,
     ),
     Published("summary_groundedness.source_fidelity", 1, 5, "the dimension entities", _BLIND, on_request=True),
     Published(

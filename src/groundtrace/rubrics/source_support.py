@@ -185,13 +185,13 @@ class SourceSupport:
         if not scored:
             card = law.unscored_card(self, record, findings)
             counts = {"claims_total": len(stated), "claims_uncited": sum(not claim.citations for claim in stated)}
-            return card.model_copy(update={"details": card.details | counts})
+            return card.model_copy(update={"details": card.details | counts, "retrieved": _retrieved(record)})
         best = totals.best_of_claims(scored)
         bare = self._unbacked(record, [claim for claim in stated if not claim.citations], best)
         supported = self._settings.supported
         flags = totals.flags_of(findings, best, bare, supported=supported)
         partial = "partly_unscored" in flags
-        return law.card(
+        card = law.card(
             self,
             record,
             findings,
@@ -205,6 +205,7 @@ class SourceSupport:
             details=totals.aggregates_of(scored, best, stated, supported=supported)
             | {"claims_uncited_unbacked": [claim.id for claim in bare], "pairs_total": len(findings)},
         )
+        return card.model_copy(update={"retrieved": _retrieved(record)})
 
     def _unbacked(self, record: Record, uncited: Sequence[Claim], best: Mapping[str, float]) -> list[Claim]:
         """The uncited claims that no passage supports: by the judge where it was asked, by overlap where not."""
@@ -297,6 +298,12 @@ def _decided(
             "rationale_doubts": list(doubts),
         },
     )
+
+
+def _retrieved(record: Record) -> dict[str, tuple[str, int]]:
+    """Where each passage was retrieved, as far as its trace tells."""
+    told = ((passage.id, passage.target) for passage in record.context if passage.target is not None)
+    return {ident: (ref.span_id, at) for ident, (ref, at) in told if ref.span_id}
 
 
 def _figure_faults(_: SupportSettings, verdict: SupportVerdict) -> list[str]:

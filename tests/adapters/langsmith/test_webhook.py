@@ -27,7 +27,7 @@ from groundtrace.model import Window
 from groundtrace.plan import Plan
 from groundtrace.plugins import installed
 from groundtrace.run.watch import watch
-from groundtrace.serve import Counts, Evaluation
+from groundtrace.serve.webhooks import Counts, Evaluation
 from groundtrace.store import open_store
 from live import entries
 from pushing import PROJECT, Stand, standing

@@ -17,8 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Link, SpanKind, StatusCode
 
 from groundtrace.adapters.otel.messages import parse
-from groundtrace.adapters.otel.values import TOO_DEEP
 from groundtrace.adapters.otel.wire import Decoder
+from groundtrace.adapters.values import TOO_DEEP
 from groundtrace.model import Span
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "00f067aa0ba902b7"

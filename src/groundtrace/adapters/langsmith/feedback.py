@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from groundtrace.adapters.facts import cut, facts, plain, sound
+from groundtrace.adapters.facts import cut, facts_of, sound
 from groundtrace.adapters.langsmith.rows import zoned
 from groundtrace.adapters.ledger import Stamp, stamp, stamp_of
 from groundtrace.adapters.published import PREFIX, Result
@@ -122,7 +122,7 @@ def body(card: Scorecard, result: Result, place: Place, *, extend: bool) -> dict
     does that whose judge is traced on LangSmith. No judge of ours does: what `trace_judge` leaves are OpenTelemetry
     spans, and whether they go to LangSmith is for an exporter to know; a card may be of several of them.
     """
-    source: dict[str, Any] = {"type": SOURCE, "metadata": _facts(card, result)}
+    source: dict[str, Any] = {"type": SOURCE, "metadata": facts_of(card, result)}
     made: dict[str, Any] = {
         "id": result.feedback_id,
         "run_id": place.run_id,
@@ -174,12 +174,6 @@ def ranged(result: Result) -> dict[str, Any] | None:
     if result.low is None or result.high is None:
         return None
     return {"type": "continuous", "min": result.low, "max": result.high}
-
-
-def _facts(card: Scorecard, result: Result) -> dict[str, Any]:
-    """Who judged by what, and whose slice it is."""
-    told = {"content_hash": result.content_hash, "low": result.low, "high": result.high}
-    return facts(card) | plain(told | {f"slice.{name}": value for name, value in card.slices.items()})
 
 
 def _comment(card: Scorecard, result: Result) -> str:

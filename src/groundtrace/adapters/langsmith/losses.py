@@ -1,4 +1,4 @@
-"""What was lost or left on the way, counted, for the report."""
+"""What may be lost or left on the way from LangSmith, as the report says it."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from groundtrace.adapters.otel import jaeger, mlflow_json, phoenix_json, zipkin
+from groundtrace.adapters import mlflow_json, phoenix_json
+from groundtrace.adapters.otel import jaeger, zipkin
 from groundtrace.model import Span
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from groundtrace.adapters.otel.tagged import listed, of_tags, word
-from groundtrace.adapters.otel.values import moment, neat, padded
+from groundtrace.adapters.otel.tagged import of_tags
+from groundtrace.adapters.values import listed, moment, neat, padded, word
 from groundtrace.model import Event, Link, Span
 
 NAME = "Jaeger JSON"

@@ -263,23 +263,36 @@ def _fitted(document: object, parsed: Parsed) -> Export:
                     ScopeSpans(
                         _fit(Scope, _member(of_scope, "scope"), parsed),
                         _fits(Span, _member(of_scope, "spans"), parsed),
+                        _schema(of_scope),
                     )
                     for of_scope in _listed(_member(of_resource, "scopeSpans"))
                 ],
+                _schema(of_resource),
             )
             for of_resource in _listed(_member(document, "resourceSpans"))
         ],
         [
             ResourceLogs(
-                None,
+                _fit(Resource, _member(of_resource, "resource"), parsed),
                 [
-                    ScopeLogs(None, _fits(LogRecord, _member(of_scope, "logRecords"), parsed))
+                    ScopeLogs(
+                        _fit(Scope, _member(of_scope, "scope"), parsed),
+                        _fits(LogRecord, _member(of_scope, "logRecords"), parsed),
+                        _schema(of_scope),
+                    )
                     for of_scope in _listed(_member(of_resource, "scopeLogs"))
                 ],
+                _schema(of_resource),
             )
             for of_resource in _listed(_member(document, "resourceLogs"))
         ],
     )
+
+
+def _schema(of: object) -> str | None:
+    """The version of the conventions something says it keeps to."""
+    told = _member(of, "schemaUrl")
+    return clean(told) if isinstance(told, str) else None
 
 
 def _fits(kind: type[_W], raw: object, parsed: Parsed) -> list[_W]:

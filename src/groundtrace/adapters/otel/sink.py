@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -26,7 +26,7 @@ from groundtrace.model import Receipt, Ref, Scorecard, Target
 EVENT = "gen_ai.evaluation.result"
 """OpenTelemetry's event for a score. It has no place for a range or an evaluator: those are in `groundtrace.*`."""
 
-_INFO, _WARN = 9, 13
+INFO, WARN = 9, 13
 _TRACE_ID, _SPAN_ID = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{16}")
 _ANNOTATORS = {"human": "HUMAN", "llm": "LLM", "offline": "CODE"}
 _KEPT = "a person's or a better judge's score stands"
@@ -73,7 +73,7 @@ class OtelSink:
         """What became of the results of each card."""
         leaving = [_Leaving(card) for card in cards]
         told = list(self._added(self._events, events, leaving))
-        linked = [at for at, one in enumerate(leaving) if _ids(one.card)[1] and not told[at][1]]  # a link names a span
+        linked = [at for at, one in enumerate(leaving) if ids(one.card)[1] and not told[at][1]]  # a link names a span
         spans = self._added(self._spans, carrier, [leaving[at] for at in linked])
         for at, (states, reason) in zip(linked, spans, strict=True):
             if reason:
@@ -124,23 +124,41 @@ class _Leaving:
         return _due(self.card, ended)
 
 
+class Event(NamedTuple):
+    """One result as a log record in the context of the span that was judged, in whatever form it leaves."""
+
+    trace_id: str
+    span_id: str
+    time: int
+    is_warning: bool
+    body: str
+    attributes: dict[str, Any]
+
+
+def event(card: Scorecard, result: Result) -> Event:
+    """What is said of a result; the ids are empty where the target has none that OTLP can hold."""
+    trace_id, span_id, elsewhere = ids(card)
+    said = _standard(card, result) | _facts(card, result) | elsewhere
+    attributes = {name: value for name, value in said.items() if value is not None}
+    when = nanoseconds(card.timestamp)
+    return Event(trace_id, span_id, when, result.error is not None, _said(result), attributes)
+
+
 def events(card: Scorecard, published: Iterable[Result]) -> dict[str, Any]:
     """The card's results as one OTLP LogsData: a log record each, with the ids of the span that was judged."""
-    trace_id, span_id, elsewhere = _ids(card)
-    when = str(_nanoseconds(card.timestamp))
     records = [
         {
-            "timeUnixNano": when,
-            "observedTimeUnixNano": when,
-            "severityNumber": _WARN if result.error else _INFO,
-            "severityText": "WARN" if result.error else "INFO",
+            "timeUnixNano": str(said.time),
+            "observedTimeUnixNano": str(said.time),
+            "severityNumber": WARN if said.is_warning else INFO,
+            "severityText": "WARN" if said.is_warning else "INFO",
             "eventName": EVENT,
-            "body": {"stringValue": _said(result)},
-            "attributes": _attributes(_standard(card, result) | _facts(card, result) | elsewhere),
-            **({"traceId": trace_id} if trace_id else {}),
-            **({"spanId": span_id} if span_id else {}),
+            "body": {"stringValue": said.body},
+            "attributes": _attributes(said.attributes),
+            **({"traceId": said.trace_id} if said.trace_id else {}),
+            **({"spanId": said.span_id} if said.span_id else {}),
         }
-        for result in published
+        for said in (event(card, result) for result in published)
     ]
     scoped = {"scope": _scope(), "logRecords": records}
     return {"resourceLogs": [{"resource": _resource(), "scopeLogs": [scoped]}]}
@@ -148,9 +166,42 @@ def events(card: Scorecard, published: Iterable[Result]) -> dict[str, Any]:
 
 def carrier(card: Scorecard, published: Sequence[Result]) -> dict[str, Any]:
     """The card's results as one OTLP TracesData: a span of a trace of its own with one link, to the span judged."""
-    trace_id, span_id, _ = _ids(card)
-    attributes: dict[str, Any] = {"openinference.span.kind": "EVALUATOR"}
-    for number, result in enumerate(published):
+    trace_id, span_id, _ = ids(card)
+    linked = {"traceId": carrier_ids(card)[0], "links": [{"traceId": trace_id, "spanId": span_id}]}
+    return _evaluator(card, published, f"{PREFIX}{card.rubric}", linked)
+
+
+def child(card: Scorecard, published: Sequence[Result]) -> dict[str, Any]:
+    """The same as a late child of the span that was judged: it stands in that span's own trace."""
+    trace_id, span_id, _ = ids(card)
+    return _evaluator(card, published, f"evaluate {card.rubric}", {"traceId": trace_id, "parentSpanId": span_id})
+
+
+def _evaluator(card: Scorecard, published: Sequence[Result], name: str, place: Mapping[str, Any]) -> dict[str, Any]:
+    when = str(nanoseconds(card.timestamp))
+    span = {
+        **place,
+        "spanId": carrier_ids(card)[1],
+        "name": name,
+        "kind": 1,
+        "startTimeUnixNano": when,
+        "endTimeUnixNano": when,
+        "attributes": _attributes({"openinference.span.kind": "EVALUATOR"} | evaluations(card, published)),
+        "status": {},
+    }
+    return {"resourceSpans": [{"resource": _resource(), "scopeSpans": [{"scope": _scope(), "spans": [span]}]}]}
+
+
+def carrier_ids(card: Scorecard) -> tuple[str, str]:
+    """The ids of the span that carries a version of a card: the same for the same version."""
+    version = json.dumps([card.id, card.content_hash, card.timestamp])
+    return uuid.UUID(card.id).hex, hashlib.sha256(version.encode()).hexdigest()[:16]
+
+
+def evaluations(card: Scorecard, published: Iterable[Result], first: int = 0) -> dict[str, Any]:
+    """The card's results as OpenInference says them on a span, numbered from `first`; None where nothing is said."""
+    attributes: dict[str, Any] = {}
+    for number, result in enumerate(published, start=first):
         facts = {name.removeprefix(PREFIX): value for name, value in _facts(card, result).items()}
         said = {
             "name": result.name,
@@ -162,20 +213,37 @@ def carrier(card: Scorecard, published: Sequence[Result]) -> dict[str, Any]:
             "metadata": encode(facts).decode(),
         }
         attributes |= {f"evaluations.{number}.evaluation.{field}": value for field, value in said.items()}
-    when = str(_nanoseconds(card.timestamp))
-    version = json.dumps([card.id, card.content_hash, card.timestamp])
-    span = {
-        "traceId": uuid.UUID(card.id).hex,
-        "spanId": hashlib.sha256(version.encode()).hexdigest()[:16],
-        "name": f"{PREFIX}{card.rubric}",
-        "kind": 1,
-        "startTimeUnixNano": when,
-        "endTimeUnixNano": when,
-        "attributes": _attributes(attributes),
-        "links": [{"traceId": trace_id, "spanId": span_id}],
-        "status": {},
-    }
-    return {"resourceSpans": [{"resource": _resource(), "scopeSpans": [{"scope": _scope(), "spans": [span]}]}]}
+    return attributes
+
+
+def on_spans(cards: Iterable[Scorecard]) -> dict[tuple[str, str], dict[str, Any]]:
+    """What cards add to the spans they are about, by trace and span id, before those leave.
+
+    OpenInference's numbered form, and OpenTelemetry's: that one has no number, so of several scores it says the lowest
+    on its own range.
+    """
+    found: dict[tuple[str, str], list[tuple[Scorecard, Result]]] = {}
+    for card in cards:
+        trace_id, span_id, _ = ids(card)
+        if span_id:
+            found.setdefault((trace_id, span_id), []).extend((card, result) for result in results(card))
+    return {place: _on_span(told) for place, told in found.items()}
+
+
+def _on_span(told: Sequence[tuple[Scorecard, Result]]) -> dict[str, Any]:
+    numbered: dict[str, Any] = {}
+    for number, (card, result) in enumerate(told):
+        numbered |= evaluations(card, [result], number)
+    card, lowest = min(told, key=lambda one: _height(one[1]))
+    standard = {name: said for name, said in _standard(card, lowest).items() if name.startswith("gen_ai.evaluation.")}
+    return {name: said for name, said in (numbered | standard).items() if said is not None}
+
+
+def _height(result: Result) -> float:
+    """How high a score is on its range; those without a value come last."""
+    if result.value is None or result.low is None or result.high is None or result.high <= result.low:
+        return 2.0
+    return (result.value - result.low) / (result.high - result.low)
 
 
 # --- what an event says ---------------------------------------------------------------------------------------------
@@ -258,7 +326,7 @@ def _target(card: Scorecard) -> tuple[str, Ref]:
     return next(((name, card.targets[name]) for name in names if name in card.targets), ("record", card.ref))
 
 
-def _ids(card: Scorecard) -> tuple[str, str, dict[str, Any]]:
+def ids(card: Scorecard) -> tuple[str, str, dict[str, Any]]:
     """The target's ids where OTLP can hold them; in attributes where it can't (another platform's, a record's)."""
     _, target = _target(card)
     trace_id = target.trace_id if _TRACE_ID.fullmatch(target.trace_id) else ""
@@ -273,10 +341,10 @@ def _ids(card: Scorecard) -> tuple[str, str, dict[str, Any]]:
     return trace_id, span_id or "", elsewhere
 
 
-def _nanoseconds(timestamp: str) -> int:
+def nanoseconds(timestamp: str) -> int:
     """An ISO time as OTLP counts it; now where there is none.
 
-    >>> _nanoseconds("2026-01-01T00:00:00.000001+00:00")
+    >>> nanoseconds("2026-01-01T00:00:00.000001+00:00")
     1767225600000001000
     """
     try:

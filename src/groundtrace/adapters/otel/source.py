@@ -76,7 +76,7 @@ class OtelSource:
             for trace_id, start, of in shelf.traces():
                 if not of.spans:
                     orphans += len(of.logs) if wanted.asked.get(trace_id, True) else 0
-                elif at_once or ((always or _inside(window, of.spans, start)) and wanted(trace_id, _errors(of.spans))):
+                elif at_once or ((always or _inside(window, of.spans, start)) and wanted(trace_id, errors(of.spans))):
                     yield self._whole(trace_id, of)
             if shelf.repeated:
                 self.losses.add(self.place.path, _REPEATED, count=shelf.repeated)
@@ -189,11 +189,10 @@ class OtelSource:
 
     def _whole(self, trace_id: str, of: Held) -> Trace:
         """A trace, with what is odd about the whole of it noted."""
-        circles = _in_circles(of.spans)
+        circles = in_circles(of.spans)
         if circles:
             self.losses.add(self.place.path, _CIRCLE, count=len(circles))
-            of.notes += [f"span {ident}: stands below itself" for ident in circles]
-        return _whole(trace_id, of)
+        return whole(trace_id, of, circles)
 
     def _count(self, name: str, line: int, decoded: Decoded) -> None:
         if decoded.strange:
@@ -218,7 +217,7 @@ class _Wanted:
         return self.asked[trace_id]
 
 
-def _errors(spans: Mapping[str, Span]) -> tuple[Signal, ...]:
+def errors(spans: Mapping[str, Span]) -> tuple[Signal, ...]:
     """That a trace failed, told once, as its first failed span tells it."""
     failed = next((span for span in spans.values() if span.status == "error"), None)
     return (Signal("error", value=True, comment=failed.status_message),) if failed else ()
@@ -230,23 +229,28 @@ def _held(file: Path) -> str | None:
     return "OTLP protobuf" if protobuf.form(start) else formats.named(start)
 
 
-def _whole(trace_id: str, of: Held) -> Trace:
-    """A trace in the order it ran, each log record with the span it names."""
+def whole(trace_id: str, of: Held, circles: Iterable[str] = ()) -> Trace:
+    """A trace in the order it ran, each log record with the span it names; with what is odd about it noted."""
     joined: dict[str, list[Log]] = {}
     rest: list[Log] = []
     for log in _distinct(sorted(of.logs, key=lambda log: log.time or math.inf)):
         (joined.setdefault(log.span_id, []) if log.span_id in of.spans else rest).append(log)
-    spans = sorted(of.spans.values(), key=lambda span: (span.start or math.inf, span.id))
+    spans = ordered(of.spans.values())
     repeated = [f"{of.repeated} spans came more than once: the fuller copy was kept"] if of.repeated else []
     return Trace(
         ref=Ref(OtelSource.platform, trace_id=trace_id),
         spans=tuple(replace(span, logs=tuple(joined[span.id])) if span.id in joined else span for span in spans),
         logs=tuple(rest),
-        notes=(*of.notes, *repeated),
+        notes=(*of.notes, *(f"span {ident}: stands below itself" for ident in circles), *repeated),
     )
 
 
-def _in_circles(spans: Mapping[str, Span]) -> list[str]:
+def ordered(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The spans of a trace in the order they began."""
+    return tuple(sorted(spans, key=lambda span: (span.start or math.inf, span.id)))
+
+
+def in_circles(spans: Mapping[str, Span]) -> list[str]:
     """The spans whose parents lead back to them; each span is walked over once."""
     done: set[str] = set()
     found: list[str] = []

@@ -5,12 +5,9 @@ Source: the specification's rules for formats other than OTLP.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from msgspec.structs import replace
 
-from groundtrace.adapters.otel.values import integer
+from groundtrace.adapters.values import integer, word
 from groundtrace.model import Span
 
 _KINDS = frozenset({"internal", "server", "client", "producer", "consumer"})
@@ -45,13 +42,3 @@ def of_tags(span: Span, kind: str = "") -> Span:
         attributes={key: value for key, value in tags.items() if key not in taken},
         dropped=max(0, integer(word(tags.get("otel.dropped_attributes_count")) or None) or 0),
     )
-
-
-def word(value: object) -> str:
-    """The text, or the number as a text; anything else is no word."""
-    return value if isinstance(value, str) else str(value) if type(value) is int else ""
-
-
-def listed(value: object) -> list[Mapping[str, Any]]:
-    """The objects of a list; of anything else none."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from groundtrace.adapters.lines import Problem, damage
 from groundtrace.adapters.otel import formats, messages, protobuf
+from groundtrace.adapters.otel.any_value import plain
 from groundtrace.adapters.otel.messages import KeyValue, LogRecord
-from groundtrace.adapters.otel.values import identity, integer, neat, plain, time
+from groundtrace.adapters.values import identity, integer, neat, time
 from groundtrace.model import Event, Link, Log, Span
 
 _KINDS: Mapping[object, str] = {

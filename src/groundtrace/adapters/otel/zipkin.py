@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from groundtrace.adapters.otel.tagged import listed, of_tags, word
-from groundtrace.adapters.otel.values import moment, neat, padded
+from groundtrace.adapters.otel.tagged import of_tags
+from groundtrace.adapters.values import listed, moment, neat, padded, word
 from groundtrace.model import Event, Span
 
 NAME = "Zipkin JSON"

@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class _Hearing:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="judge", daemon=True)
+        # In the context of who hears: what is asked inside a tracer's "leave me alone" is left alone.
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="judge", daemon=True)
 
     def heard(self) -> Iterator[Heard]:
         self._thread.start()

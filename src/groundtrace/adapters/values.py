@@ -1,4 +1,7 @@
-"""One value at a time: ids, times and attribute values of any spelling, as Python and the model have them."""
+"""One value at a time: ids, times and attribute values of any spelling, as Python and the model have them.
+
+For every adapter that reads spans from JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import binascii
 import datetime as dt
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from groundtrace.adapters.lines import clean
-from groundtrace.adapters.otel.messages import AnyValue
 
 DEEPEST = 32
 """How deep arrays and maps in an attribute may nest."""
@@ -21,23 +24,6 @@ TOO_DEEP = "(nested too deep)"
 _DIGITS = "0123456789abcdef"
 _SECOND = 1_000_000_000
 _FRACTION = re.compile(r"\.(\d{1,9})\d*")
-
-
-def plain(value: AnyValue, depth: int = DEEPEST) -> Any:
-    """A value as Python has it; a number that is none (NaN, Infinity) is the word for it."""
-    if value.int_value is not None:
-        whole = integer(value.int_value)
-        return str(value.int_value) if whole is None else whole
-    if value.double_value is not None:
-        return double(value.double_value)
-    if value.array_value is not None:
-        items = value.array_value.values or ()
-        return [item and plain(item, depth - 1) for item in items] if depth else TOO_DEEP
-    if value.kvlist_value is not None:
-        pairs = value.kvlist_value.values or ()
-        return {pair.key or "": pair.value and plain(pair.value, depth - 1) for pair in pairs} if depth else TOO_DEEP
-    scalars = (value.string_value, value.bool_value, value.bytes_value)
-    return next((scalar for scalar in scalars if scalar is not None), None)
 
 
 def neat(value: Any, depth: int = DEEPEST) -> Any:
@@ -141,3 +127,13 @@ def padded(raw: object, size: int) -> str:
     if 0 < len(short) < 2 * size and not short.strip(_DIGITS):
         return identity(short.zfill(2 * size), size)
     return identity(short if raw[:2] in ("0x", "0X") else raw, size)
+
+
+def word(value: object) -> str:
+    """The text, or the number as a text; anything else is no word."""
+    return value if isinstance(value, str) else str(value) if type(value) is int else ""
+
+
+def listed(value: object) -> list[Mapping[str, Any]]:
+    """The objects of a list; of anything else none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import hashlib
-import hmac
 import re
 import secrets
 import socket
@@ -28,6 +26,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from groundtrace.errors import GroundtraceError, PlanError, PlatformError
 from groundtrace.evaluate import never
@@ -35,20 +38,8 @@ from groundtrace.plugins import find, load, table
 from groundtrace.run import Report, run
 from groundtrace.run.river import River
 from groundtrace.run.writing import Passing
+from groundtrace.serve.listening import answering, bearer, digest, knows, opened_socket
 from groundtrace.tally import COST_CAP
-
-try:
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
-    from starlette.requests import ClientDisconnect
-    from starlette.responses import JSONResponse
-    from starlette.routing import Route
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-except ImportError:
-    raise PlanError(
-        "serve", "starlette and uvicorn", "are not installed", hint="pip install 'groundtrace[serve]'"
-    ) from None
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -134,7 +125,7 @@ def receiver(
     platform: str, delivered: Delivered, secret: str, store: Store, counts: Counts, *, most_bytes: int = MOST_BYTES
 ) -> Starlette:
     """The application that takes messages at `/` and `/PLATFORM` and says at `/health` how it is."""
-    wanted = _digest(secret)
+    wanted = digest(secret)
 
     async def take(request: Request) -> JSONResponse:
         try:
@@ -162,21 +153,16 @@ def receiver(
 
 def _admit(request: Request, wanted: bytes) -> None:
     """Refuse who does not know the secret, before a byte of the message is read; takes the same time for any guess."""
-    bearer = request.headers.get("authorization", "")
     given = [
         request.headers.get("x-groundtrace-secret"),
-        bearer[7:] if bearer[:7].lower() == "bearer " else None,
+        bearer(request.headers.get("authorization", "")),
         request.query_params.get("secret"),
     ]
-    known = [hmac.compare_digest(_digest(one), wanted) for one in given if one is not None]
+    known = [knows(one, wanted) for one in given if one is not None]
     if not any(known):
         raise _Answer(401, "wrong secret" if known else "no secret")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise _Answer(415, "compressed")
-
-
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 async def _body(request: Request, most: int) -> bytes:
@@ -385,15 +371,7 @@ def opened(plan: Plan, spec: str, listen: str) -> Place:
         raise PlanError("platform", spec, "sends no messages of new traces", hint="langsmith does")
     load("source", {**source, "argument": "-"})  # its project comes with each message
     River.opened(plan.model_copy(update={"sources": ()}), Passing())
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise PlanError("listen", listen, "is no place to listen", hint="write HOST:PORT, as 127.0.0.1:8123")
-    host = host.strip("[]")
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return Place(source, factory.delivered, socket.create_server((host, int(port)), family=family))
-    except OSError as error:
-        raise PlanError("listen", listen, f"can't be listened at: {error}") from None
+    return Place(source, factory.delivered, opened_socket(listen))
 
 
 def serve(plan: Plan, place: Place, secret: str, store: Store, *, stopping: Callable[[], bool], tell: Tell) -> Counts:
@@ -410,85 +388,8 @@ def serve(plan: Plan, place: Place, secret: str, store: Store, *, stopping: Call
     return counts
 
 
-class _Prompt(H11Protocol):
-    """A connection that must say soon what it wants, and makes room for others while it does not.
-
-    uvicorn itself waits for a request without end, and counts who waits among those it works for: a handful of silent
-    connections, made by anybody, would keep every message out.
-    """
-
-    begun = 0.0
-    _deadline: asyncio.TimerHandle | None = None
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request of it is being answered."""
-        return bool(getattr(self.cycle, "response_complete", True))  # there is no cycle before the first request
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Let it in; where that is one too many, the one that has been silent longest goes."""
-        super().connection_made(transport)
-        self.begun = self.loop.time()
-        self._wait()
-        idle = [other for other in self.connections if isinstance(other, _Prompt) and other.is_idle]
-        if len(self.connections) >= _CONNECTIONS and idle:
-            min(idle, key=lambda other: other.begun).leave()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """It went."""
-        self._unset()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Hear a part of a request; parts that make none do not prolong the time for it."""
-        super().data_received(data)
-        if not self.is_idle:
-            self._unset()
-        elif self._deadline is None:
-            self._wait()
-
-    def leave(self) -> None:
-        """Hang up; nobody counts it any more."""
-        self.connections.discard(self)
-        self.transport.abort()
-
-    def _wait(self) -> None:
-        self._deadline = self.loop.call_later(_SECONDS, self._late)
-
-    def _unset(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _late(self) -> None:
-        self._deadline = None
-        if self.is_idle:
-            self.leave()
-
-
 @contextmanager
 def _answering(app: Starlette, at: socket.socket) -> Iterator[None]:
-    """A server in a thread of its own: signals stay with the one that called."""
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,  # an address may hold the secret
-        lifespan="off",
-        ws="none",
-        http=_Prompt,
-        loop="asyncio",
-        limit_concurrency=_CONNECTIONS,
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=5,
-        server_header=False,
-        log_config=None,
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([at],), name="receiver", daemon=True)
-    thread.start()
-    try:
+    """A server for the messages of rules, in a thread of its own."""
+    with answering(app, at, most=_CONNECTIONS, seconds=_SECONDS):
         yield
-    finally:
-        server.should_exit = True
-        thread.join(timeout=10)
-        at.close()

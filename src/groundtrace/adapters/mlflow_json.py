@@ -14,8 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from groundtrace.adapters.otel.tagged import listed, word
-from groundtrace.adapters.otel.values import moment, neat, padded
+from groundtrace.adapters.values import listed, moment, neat, padded, word
 from groundtrace.model import Event, Link, Span
 
 NAME = "MLflow JSON"

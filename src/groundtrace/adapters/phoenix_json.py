@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from groundtrace.adapters.otel.tagged import listed, word
-from groundtrace.adapters.otel.values import moment, neat, padded
+from groundtrace.adapters.values import listed, moment, neat, padded, word
 from groundtrace.model import Event, Span
 
 NAME = "Phoenix JSON"

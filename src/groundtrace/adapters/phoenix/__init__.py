@@ -1,0 +1,1 @@
+"""Phoenix: traces in, scores out as annotations, people's own annotations back as labels; over its REST API."""

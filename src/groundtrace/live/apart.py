@@ -1,0 +1,226 @@
+"""Calls a function in a process of its own: what counts words for long takes no time of the program it stands in.
+
+The process is a fresh interpreter that has nothing of the host but its module path: no fork of a threaded program, no
+second run of its main module, no instrumentation. It ends with the host, and is killed where a call takes too long;
+the next call has a new one. Where none can be started, as in an interpreter that is built in, the function is called
+here, and that is said once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import select
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any, Generic, TypeVar, cast
+
+from groundtrace.live import born_again
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LENGTH = struct.Struct("!Q")
+_NICE = 10
+"""How much the process gives way to others, the host among them."""
+
+_LEAVING = 1.0
+"""Seconds that a call on its way is given to see that it is over."""
+
+_STARTING = 120.0
+"""Seconds a process has to begin: it takes one or two, where nothing hangs."""
+
+_ENTRY = "import sys; sys.path[:] = {path!r}; from groundtrace.live.apart import attend; attend()"
+_LOG = logging.getLogger(__name__)
+
+
+class Lost(Exception):
+    """A call that came to nothing: it took too long, or its process is gone."""
+
+
+class Apart(Generic[T, R]):
+    """A function of one value, called in a process of its own; `make()` makes it there, `patience` is seconds a call.
+
+    `starting` is seconds the process has to begin, in which it loads what is to be called. Called by one thread at a
+    time. What the function raises is raised here as `Lost`.
+    """
+
+    def __init__(self, make: Callable[[], Callable[[T], R]], *, patience: float, starting: float = _STARTING) -> None:
+        self._make, self._patience, self._starting = make, patience, starting
+        self._process: subprocess.Popen[bytes] | None = None
+        self._here: Callable[[T], R] | None = None
+        self._closed = False
+        self._calling = threading.Lock()
+        born_again(self._forget)
+
+    def __call__(self, value: T) -> R:
+        """What the function says of this value."""
+        with self._calling:
+            process = self._started()
+            if process is None:
+                self._here = self._here or self._make()
+                return self._here(value)
+            why = "its process ended"
+            try:
+                _write(_open(process.stdin), value)
+                if not _comes(_open(process.stdout), self._patience):
+                    why = f"took longer than {self._patience:g} seconds"
+                    process.kill()
+                well, said = _read(_open(process.stdout))
+            except (OSError, EOFError):
+                self._end()
+                raise Lost("closed" if self._closed else why) from None
+            if not well:
+                raise Lost(str(said))
+            return cast("R", said)
+
+    def start(self) -> None:
+        """Start the process, unless there is one: the first call then takes no longer than others."""
+        with self._calling:
+            self._started()
+
+    @property
+    def pid(self) -> int | None:
+        """The process there is now."""
+        return self._process.pid if self._process else None
+
+    def close(self) -> None:
+        """End the process, and have no more; from any thread, also while a call is on its way."""
+        self._closed = True
+        process = self._process
+        if process is not None:
+            process.kill()
+        if self._calling.acquire(timeout=_LEAVING):
+            self._end()
+            self._calling.release()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            _let_go(process)
+
+    def _started(self) -> subprocess.Popen[bytes] | None:
+        """The process, started if there is none; None where there can be none."""
+        if self._closed:
+            raise Lost("closed")
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self._end()
+        if self._here is not None:
+            return None
+        code = _ENTRY.format(path=[os.fspath(place) for place in sys.path])
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        try:
+            make = pickle.dumps(self._make, pickle.HIGHEST_PROTOCOL)
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and code of our own
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                env=env | {"OTEL_SDK_DISABLED": "true"},
+            )
+            _send(_open(self._process.stdin), make)
+            if not _comes(_open(self._process.stdout), self._starting):
+                self._end()
+                raise Lost(f"its process did not begin within {self._starting:g} seconds")
+            well, why = _read(_open(self._process.stdout))
+        except (OSError, EOFError, ValueError, TypeError, AttributeError, pickle.PicklingError) as error:
+            self._end()
+            if self._closed:
+                raise Lost("closed") from None
+            _LOG.warning("no process to judge in could be started (%s): it is done in a thread", error)
+            self._here = self._make()
+            return None
+        if not well:
+            self._end()
+            raise Lost(str(why))
+        return self._process
+
+    def _forget(self) -> None:
+        """In a child that was forked: the process is its parent's, whose pipes are not held open here."""
+        self._calling = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None:
+            process.poll()  # it is no child of ours: this makes the object know
+            _let_go(process)
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+def attend() -> None:
+    """What the process does: make the function, then answer call after call until the host is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's
+    with suppress(OSError, AttributeError):
+        os.nice(_NICE)
+    calls, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what a plugin prints is no answer
+    with suppress(EOFError, OSError), calls, answers:
+        told = _told(calls)
+        well, made = _tried(lambda _: pickle.loads(told)(), None)  # noqa: S301 - of the process that started this one
+        _write(answers, (well, None if well else made))
+        while well:
+            _write(answers, _tried(made, _read(calls)))
+
+
+def _tried(call: Callable[[Any], Any], value: object) -> tuple[bool, Any]:
+    try:
+        return True, call(value)
+    except Exception as error:  # noqa: BLE001 - told to the host
+        return False, f"{type(error).__name__}: {error}"[:500]
+
+
+def _comes(pipe: IO[bytes], seconds: float) -> bool:
+    """Whether an answer comes in time; where that can't be told it does."""
+    if not hasattr(select, "poll"):
+        return True
+    waiting = select.poll()
+    waiting.register(pipe.fileno(), select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
+
+
+def _write(pipe: IO[bytes], value: object) -> None:
+    _send(pipe, pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+
+
+def _send(pipe: IO[bytes], told: bytes) -> None:
+    left = memoryview(_LENGTH.pack(len(told)) + told)
+    while left:
+        left = left[pipe.write(left) :]
+
+
+def _read(pipe: IO[bytes]) -> Any:
+    return pickle.loads(_told(pipe))  # noqa: S301 - of a process of our own
+
+
+def _told(pipe: IO[bytes]) -> bytearray:
+    (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
+    return _exactly(pipe, length)
+
+
+def _exactly(pipe: IO[bytes], size: int) -> bytearray:
+    held = bytearray()
+    while len(held) < size:
+        piece = pipe.read(min(size - len(held), 1 << 20))
+        if not piece:
+            raise EOFError
+        held += piece
+    return held
+
+
+def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise EOFError
+    return pipe

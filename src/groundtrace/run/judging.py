@@ -1,0 +1,142 @@
+"""Traces to cards inside another program: read, ask, conclude; nothing is fetched, kept or written.
+
+`Here` judges in the thread that asks, `Elsewhere` in a process of its own. Neither ever raises.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from groundtrace.evaluate import evaluate
+from groundtrace.judges.patient import Patient
+from groundtrace.live import Judged
+from groundtrace.live.apart import Apart, Lost
+from groundtrace.plugins import load
+from groundtrace.read import read
+from groundtrace.run.isolated import Careful, Isolated
+from groundtrace.run.reading import resolver
+from groundtrace.run.writing import headline
+
+if TYPE_CHECKING:
+    from groundtrace.model import Record, Scorecard, Trace
+    from groundtrace.plan import Plan
+    from groundtrace.ports import Convention, Judge
+    from groundtrace.read.resolve import Resolver
+    from groundtrace.read.summaries import Wanted
+
+
+Said = TypeVar("Said")
+Say: TypeAlias = "Callable[[Sequence[Scorecard]], Said]"
+"""Makes of a trace's cards what is to be said of it."""
+
+
+class Here(Generic[Said]):
+    """Gives traces back in the order they are done; `say` makes of their cards what is wanted of them."""
+
+    def __init__(
+        self,
+        rubrics: Sequence[Careful],
+        judge: Judge,
+        conventions: Sequence[Convention],
+        say: Say[Said],
+        *,
+        kind: Wanted = "auto",
+        passages: Resolver | None = None,
+        headline_only: bool = False,
+    ) -> None:
+        self._rubrics = rubrics
+        self._judge, self._conventions = Patient(judge), conventions
+        self._say, self._headline_only = say, headline_only
+        self._kind, self._passages = kind, passages
+
+    def __call__(self, traces: Sequence[Trace]) -> Iterator[Judged[Said]]:
+        """Each trace once; those of which nothing is asked come first, what the judge gave up on last."""
+        asked: list[Record] = []
+        left: dict[str, int] = {}
+        """How many cards of a trace are still to come."""
+        cards: dict[str, list[Scorecard]] = {}
+        for trace in traces:
+            trace_id, said = trace.ref.trace_id, list[str]()
+            records: Sequence[Record] = ()
+            with Isolated(f"trace {trace_id} could not be read", said.append):
+                records = read(trace, self._conventions, kind=self._kind, passages=self._passages)
+            count = sum(record.kind in rubric.kinds for record in records for rubric in self._rubrics)
+            if said or not count:
+                yield Judged(trace_id, why="".join(said))
+            else:
+                asked += records
+                left[trace_id], cards[trace_id] = count, []
+        said = []
+        with Isolated("", said.append):
+            for card in evaluate(asked, self._rubrics, self._judge):
+                trace_id = card.ref.trace_id
+                cards[trace_id].append(headline(card) if self._headline_only else card)
+                left[trace_id] -= 1
+                if not left[trace_id]:
+                    del left[trace_id]
+                    yield Judged(trace_id, self._say(cards.pop(trace_id)))
+        self._judge.broke.clear()  # the cards say it, and this has no end
+        for trace_id in left:
+            yield Judged(trace_id, why=said[0] if said else "the judge said nothing of it")
+
+    def ready(self) -> None:
+        """All is at hand."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Elsewhere(Generic[Said]):
+    """Gives traces back one by one from a process that has nothing but a plan; `patience` is seconds a trace.
+
+    `say` is a function of a module, as is all that goes there.
+    """
+
+    def __init__(self, plan: Plan, say: Say[Said], *, patience: float) -> None:
+        self._child: Apart[Trace, Judged[Said]] = Apart(functools.partial(_alone, plan, say), patience=patience)
+
+    def __call__(self, traces: Sequence[Trace]) -> Iterator[Judged[Said]]:
+        """Each trace once."""
+        for trace in traces:
+            try:
+                judged = self._child(trace)
+            except Lost as lost:
+                judged = Judged[Said](trace.ref.trace_id, why=f"judging it: {lost}")
+            yield judged
+
+    @property
+    def pid(self) -> int | None:
+        """The process there is now."""
+        return self._child.pid
+
+    def ready(self) -> None:
+        """Start the process, unless there is one."""
+        with suppress(Lost):
+            self._child.start()
+
+    def close(self) -> None:
+        """End the process."""
+        self._child.close()
+
+
+def here(plan: Plan, say: Say[Said], tell: Callable[[str], None]) -> Here[Said]:
+    """What a plan names, made, to judge here; its sources and sinks are not looked at."""
+    rubrics = [Careful(load("rubric", spec)) for spec in plan.rubrics]
+    return Here(
+        rubrics,
+        load("judge", plan.judge),
+        plan.vocabularies(),
+        say,
+        kind=plan.kind,
+        passages=resolver(plan, tell),
+        headline_only=plan.scores == "headline",
+    )
+
+
+def _alone(plan: Plan, say: Say[Said]) -> Callable[[Trace], Judged[Said]]:
+    """The same for one trace at a time, made where it runs."""
+    made = here(plan, say, lambda _: None)
+    return lambda trace: next(iter(made([trace])))
