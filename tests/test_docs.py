@@ -130,7 +130,7 @@ def test_the_readme_installs_and_tests_in_one_line_each() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"^python3 -m venv .*$", readme, re.MULTILINE) == [
         "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/groundtrace demo",
-        "python3 -m venv .venv-test && .venv-test/bin/pip install '.[dev]' && .venv-test/bin/pytest",
+        "python3 -m venv .venv-test && .venv-test/bin/pip install '.[dev]' && .ci/servers && .venv-test/bin/pytest",
     ]
 
 

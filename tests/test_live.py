@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from groundtrace.live import BROKEN, Beat, Counts, harmless
 from groundtrace.live.apart import Apart, Lost
 from groundtrace.live.gathering import FULL, LATE, TOO_LARGE, UNFINISHED, Bounds, Gathering
+from sent_there import broken, doubling
 
 
 class Clock:
@@ -279,29 +280,6 @@ def test_a_harmless_method_raises_nothing() -> None:
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
-
-
-def doubling() -> Callable[[int], object]:
-    """Made in the process: a function that doubles, hangs, breaks or leaves."""
-
-    def double(value: int) -> object:
-        if value == 13:
-            time.sleep(600)
-        if value == 14:
-            os._exit(3)
-        if value < 0:
-            raise OSError("not below zero")
-        if value == 99:
-            print("what a plugin prints")
-            return os.getpid(), os.environ.get("OTEL_SDK_DISABLED"), len(sys.argv)
-        return 2 * value if value < 1000 else "x" * value
-
-    return double
-
-
-def broken() -> Callable[[int], object]:
-    """Can't be made there."""
-    raise ImportError("no such module")
 
 
 @pytest.fixture

@@ -46,9 +46,11 @@ def test_every_built_in_keeps_the_promises_of_its_port(tmp_path: Path, monkeypat
     for provider in ("OPENAI", "ANTHROPIC", "GEMINI"):
         monkeypatch.setenv(f"{provider}_API_KEY", "a-key-of-the-tests")
     arguments = {"source": f":{tmp_path / 'x.jsonl'}", "sink": f":{tmp_path}/out", "judge": ":a-model"}
+    backend = ":http://127.0.0.1:4318"
+    named = {"offline": "", "otlp": backend, "otlp-metrics": backend, "prometheus": f":{tmp_path / 'x.prom'}"}
     for plugin in installed():
         if plugin.distribution == "groundtrace":
-            argument = "" if plugin.name == "offline" else arguments.get(plugin.kind, "")
+            argument = named.get(plugin.name, arguments.get(plugin.kind, ""))
             assert load(plugin.kind, plugin.name + argument)
 
 
