@@ -1,7 +1,8 @@
-"""What an option of a spec says where it may say several things: a list, or a table."""
+"""What a spec says where it may say several things: a list, a table, an id for a name."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping
 
 from groundtrace.errors import PlanError
@@ -30,3 +31,16 @@ def listed(told: str | Iterable[str]) -> tuple[str, ...]:
     (('prod',), ('a', 'b'), ())
     """
     return ((told,) if told else ()) if isinstance(told, str) else tuple(told)
+
+
+def is_id(name: str) -> bool:
+    """Whether a name is an id, as platforms give them.
+
+    >>> is_id("5bd1f311-bbfd-4b59-8478-85223d8a1f11"), is_id("my-project")
+    (True, False)
+    """
+    try:
+        uuid.UUID(name)
+    except ValueError:
+        return False
+    return True

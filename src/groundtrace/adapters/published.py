@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from groundtrace.model import Evidence, Receipt, Scorecard
 from groundtrace.rubrics.catalogue import CATALOGUE
@@ -126,6 +126,30 @@ def receipts(
             feedback_id=feedback_id,
             content_hash=digest,
         )
+
+
+class Write(Protocol):
+    """One result on its way, and what became of it (None: nothing yet)."""
+
+    result: Result
+    state: State | None
+    reason: str
+
+
+def receipts_of(
+    card: Scorecard, sink: str, writes: Sequence[Write], fate: tuple[State, str] | None = None
+) -> Iterator[Receipt]:
+    """One receipt a score, from what became of each result; from `fate` where nothing was sent."""
+    if fate is not None:
+        state, reason = fate
+        fates = {result.feedback_id: state for result in results(card)}
+        yield from receipts(card, sink, fates, {str(state): reason})
+        return
+    states: dict[str, State] = {w.result.feedback_id: w.state for w in writes if w.state}
+    reasons: dict[str, str] = {w.state: w.reason for w in writes if w.state}
+    reasons |= {w.result.feedback_id: w.reason for w in writes}
+    ended = (w for w in writes if w.result.label == WITHDRAWN and w.state not in ("unchanged", "kept"))
+    yield from receipts(card, sink, states, reasons, [w.result.score for w in ended])
 
 
 def _flagged(bare: Result, card: Scorecard) -> Result:

@@ -21,7 +21,6 @@ import functools
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -29,6 +28,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from orjson import Fragment
 
 from groundtrace.adapters.braintrust import btql
+from groundtrace.adapters.options import is_id
 from groundtrace.adapters.patience import AGAIN, Refused
 from groundtrace.adapters.rest import Method, Rest
 from groundtrace.adapters.throttle import Throttle
@@ -263,7 +263,7 @@ class Api:
         return difflib.get_close_matches(name, names, n=1, cutoff=0.6)
 
     def _by_id(self, kind: str, ident: str, patience: float | None) -> Row | None:
-        if not _is_id(ident):
+        if not is_id(ident):
             return None
         try:
             row: Row = self.call("GET", f"/v1/{kind}/{ident}", patience=patience)
@@ -432,11 +432,3 @@ def _named(told: object, name: str, **same: str) -> Row | None:
         hint = "write the id, or say which organisation, in BRAINTRUST_ORG_NAME or the option org"
         raise PlanError(PLATFORM, name, "is the name of several here, perhaps of several organisations", hint=hint)
     return next(iter(fit.values()), None)
-
-
-def _is_id(name: str) -> bool:
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return False
-    return True

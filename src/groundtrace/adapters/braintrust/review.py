@@ -9,7 +9,6 @@ Reviews are rows of type "review" below the reviewed one, on which the mean of t
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,6 +19,7 @@ from groundtrace.adapters.braintrust import btql, rows
 from groundtrace.adapters.braintrust.api import Api, Place, Row, listed
 from groundtrace.adapters.braintrust.columns import COLUMN, column, is_human, project_scores
 from groundtrace.adapters.braintrust.names import name_of
+from groundtrace.adapters.options import is_id
 from groundtrace.adapters.patience import Refused
 from groundtrace.adapters.times import nanoseconds, written
 from groundtrace.errors import PlanError
@@ -91,7 +91,7 @@ def flags(waiting: Iterable[tuple[Scorecard, Row]], assignee: str = "") -> list[
 def assignee(api: Api, named: str) -> str:
     """The id of a user, by the id itself or by an e-mail address. PlanError where the organisation has none such."""
     told = named.strip()
-    by_id = _is_uuid(told)
+    by_id = is_id(told)
     try:
         found = _users(api, {"ids": told} if by_id else {"email": told})
     except Refused as refused:
@@ -247,7 +247,7 @@ class Answers:
 
     def _people(self, named: Iterable[str]) -> dict[str, str]:
         """E-mail addresses for users who are told by their id, as far as the key may see them."""
-        ids = sorted({who for who in named if _is_uuid(who)})
+        ids = sorted({who for who in named if is_id(who)})
         if not ids:
             return {}
         try:
@@ -380,11 +380,3 @@ def _is_new(row: Row, since: int | None) -> bool:
 
 def _after(moment: int | None, since: int | None) -> bool:
     return since is None or moment is None or moment + _SECOND >= since
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True

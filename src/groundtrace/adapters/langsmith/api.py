@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -28,6 +27,7 @@ from requests.exceptions import RequestException
 from urllib3.util import Retry
 
 from groundtrace.adapters.lines import mended
+from groundtrace.adapters.options import is_id
 from groundtrace.adapters.patience import Patience, Refused, deepest, retry_after, said
 from groundtrace.adapters.throttle import Throttle
 from groundtrace.errors import PlanError, PlatformError
@@ -147,7 +147,7 @@ class Api:
         if name not in self._known:
             found = self.call("GET", "/sessions", params={"name": name, "limit": 1}, patience=patience)
             rows = [row for row in found or () if isinstance(row, dict) and row.get("name") == name]
-            if not rows and _is_id(name):
+            if not rows and is_id(name):
                 rows = [self.call("GET", f"/sessions/{name}", patience=patience)]
             if not rows:
                 raise PlanError("langsmith", name, "is no project here", hint=self._unknown(name))
@@ -224,11 +224,3 @@ _REMEDIES = {
     401: "; is LANGSMITH_API_KEY right?",
     403: "; the key may be of another region or workspace, or lack the permission: `groundtrace doctor` says more",
 }
-
-
-def _is_id(name: str) -> bool:
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return False
-    return True

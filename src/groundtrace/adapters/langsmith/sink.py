@@ -17,7 +17,7 @@ from groundtrace.adapters.langsmith.feedback import Place, Row
 from groundtrace.adapters.langsmith.review import Queues
 from groundtrace.adapters.langsmith.rows import zoned
 from groundtrace.adapters.patience import Looks, Refused
-from groundtrace.adapters.published import WITHDRAWN, Result, State, receipts, results, withdrawn
+from groundtrace.adapters.published import Result, State, receipts_of, results, withdrawn
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Receipt, Scorecard, Target
 
@@ -422,17 +422,7 @@ class _Leaving:
 
     def receipts(self, sink: str) -> Iterator[Receipt]:
         """What became of each of its scores."""
-        if self.fate is not None:
-            state, reason = self.fate
-            fates = {result.feedback_id: state for result in results(self.card)}
-            yield from receipts(self.card, sink, fates, {str(state): reason})
-            return
-        states: dict[str, State] = {w.result.feedback_id: w.state for w in self.writes if w.state}
-        reasons: dict[str, str] = {w.state: w.reason for w in self.writes if w.state}
-        reasons |= {w.result.feedback_id: w.reason for w in self.writes}
-        ended = (w for w in self.writes if w.result.label == WITHDRAWN and w.state not in ("unchanged", "kept"))
-        over = [w.result.score for w in ended]
-        yield from receipts(self.card, sink, states, reasons, over)
+        return receipts_of(self.card, sink, self.writes, self.fate)
 
 
 def _items(told: object, name: str) -> Iterable[Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from groundtrace.adapters.mlflow.api import Api
 from groundtrace.adapters.mlflow.assessments import Held, Place, Where
 from groundtrace.adapters.mlflow.said import assessments as listed
 from groundtrace.adapters.patience import AGAIN, WAITS, Refused
-from groundtrace.adapters.published import WITHDRAWN, Result, State, receipts, results, withdrawn
+from groundtrace.adapters.published import Result, State, receipts_of, results, withdrawn
 from groundtrace.errors import PlanError
 from groundtrace.model import Receipt, Scorecard
 
@@ -228,16 +228,7 @@ class _Leaving:
 
     def receipts(self, sink: str) -> Iterator[Receipt]:
         """What became of each of its scores."""
-        if self.fate is not None:
-            state, reason = self.fate
-            fates = {result.feedback_id: state for result in results(self.card)}
-            yield from receipts(self.card, sink, fates, {str(state): reason})
-            return
-        states: dict[str, State] = {w.result.feedback_id: w.state for w in self.writes if w.state}
-        reasons: dict[str, str] = {w.state: w.reason for w in self.writes if w.state}
-        reasons |= {w.result.feedback_id: w.reason for w in self.writes}
-        ended = (w for w in self.writes if w.result.label == WITHDRAWN and w.state not in ("unchanged", "kept"))
-        yield from receipts(self.card, sink, states, reasons, [w.result.score for w in ended])
+        return receipts_of(self.card, sink, self.writes, self.fate)
 
 
 def _of(held: Iterable[Held], identifier: str, place: Place) -> Held | None:
