@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar, cast
 
@@ -448,7 +448,7 @@ class Case:
     def digest(self) -> str:
         """Equal for equal questions, whichever record asks; together with `Judge.id` the cache key."""
         begun = _begun(self.rubric, self.version, self.prefix).copy()
-        begun.update(b"," + _canonical((self.body, self.schema, self.remark))[1:])
+        begun.update(b"," + canonical((self.body, self.schema, self.remark))[1:])
         return begun.hexdigest()
 
     def render(self, nonce: str) -> str:
@@ -473,7 +473,7 @@ class Case:
 @functools.lru_cache(maxsize=64)
 def _begun(*said: str) -> hashlib._Hash:
     """The hash of what a rubric's questions have in common, to be gone on with."""
-    return hashlib.sha256(_canonical(said)[:-1])
+    return hashlib.sha256(canonical(said)[:-1])
 
 
 _REFUSED = "Your reply to this case was not accepted. What was wrong with it, line by line:"
@@ -744,7 +744,7 @@ class Scorecard(Value):
         if not self.retrieved:  # a card without retrievers is what it was before there was a place for them
             del content["retrieved"]
         content["review"] = [review.model_dump(exclude={"weight"}) for review in self.review if review.reason != AUDIT]
-        found = hashlib.sha256(_canonical(content)).hexdigest()
+        found = hashlib.sha256(canonical(content)).hexdigest()
         return self.emptied[1] if self.emptied and self.emptied[0] == found else found
 
     def feedback_id(self, score: str) -> str:
@@ -766,7 +766,7 @@ def card_id(ref: Ref, rubric: str) -> str:
     ...     Ref("otel", project="x", trace_id="a", span_id="b"), "source_support")
     True
     """
-    return str(uuid.uuid5(NAMESPACE, _canonical([ref.platform, ref.trace_id, ref.span_id, rubric]).decode()))
+    return str(uuid.uuid5(NAMESPACE, canonical([ref.platform, ref.trace_id, ref.span_id, rubric]).decode()))
 
 
 # --- writing, remembering -------------------------------------------------------------------------------------------
@@ -911,17 +911,21 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
 _ONE_SPELLING = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
-def _canonical(value: object) -> bytes:
-    """JSON with one spelling: sorted keys, no spaces; what orjson does not take, as lone surrogates, is escaped."""
-    try:
-        return orjson.dumps(value, default=_plain, option=_ONE_SPELLING)
-    except orjson.JSONEncodeError:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain).encode()
-
-
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def canonical(value: object, default: Callable[[object], object] = _plain) -> bytes:
+    """JSON with one spelling: sorted keys, no spaces; what orjson does not take, as lone surrogates, is escaped.
+
+    >>> canonical({"b": 1, "a": "ä"}) == canonical({"a": "ä", "b": 1})
+    True
+    """
+    try:
+        return orjson.dumps(value, default=default, option=_ONE_SPELLING)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), default=default).encode()

@@ -14,17 +14,14 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import hashlib
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from groundtrace.errors import InvalidVerdict, PlanError
 from groundtrace.evaluate.reply import bounded, early, extras, fit, parse
-from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, card_id
+from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, canonical, card_id
 from groundtrace.review import broke, outranks, subject_of
 
 __all__ = ["evaluate", "parse"]
@@ -422,11 +419,7 @@ class _Hearing:
 
 
 def _digest(value: object) -> str:
-    try:
-        told = orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # lone surrogates, numbers of more than 64 bits
-        told = json.dumps(value, sort_keys=True, default=str).encode()
-    return hashlib.sha256(told).hexdigest()
+    return hashlib.sha256(canonical(value, default=str)).hexdigest()
 
 
 def _hash(text: str) -> str:
