@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 
-def doubling() -> Callable[[int], object]:
+def doubling() -> Callable[[int], Iterator[object]]:
     """Made in the process: a function that doubles, hangs, breaks or leaves."""
 
-    def double(value: int) -> object:
+    def double(value: int) -> Iterator[object]:
         if value == 13:
             time.sleep(600)
         if value == 14:
@@ -20,12 +20,25 @@ def doubling() -> Callable[[int], object]:
             raise OSError("not below zero")
         if value == 99:
             print("what a plugin prints")
-            return os.getpid(), os.environ.get("OTEL_SDK_DISABLED"), len(sys.argv)
-        return 2 * value if value < 1000 else "x" * value
+            yield os.getpid(), os.environ.get("OTEL_SDK_DISABLED"), len(sys.argv)
+        else:
+            yield 2 * value if value < 1000 else "x" * value
 
     return double
 
 
-def broken() -> Callable[[int], object]:
+def counting() -> Callable[[int], Iterator[int]]:
+    """Counts up to what it is called with, and breaks at 13."""
+
+    def count(value: int) -> Iterator[int]:
+        for number in range(value):
+            if number == 13:
+                raise ValueError("13")
+            yield number
+
+    return count
+
+
+def broken() -> Callable[[int], Iterator[object]]:
     """Can't be made there."""
     raise ImportError("no such module")

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from groundtrace.live import BROKEN, Beat, Counts, harmless
 from groundtrace.live.apart import Apart, Lost
 from groundtrace.live.gathering import FULL, LATE, TOO_LARGE, UNFINISHED, Bounds, Gathering
-from sent_there import broken, doubling
+from sent_there import broken, counting, doubling
 
 
 class Clock:
@@ -282,6 +282,12 @@ def test_a_harmless_method_raises_nothing() -> None:
 # --- the process ------------------------------------------------------------------------------------------------------
 
 
+def one(apart: Apart[int, Any], value: int) -> Any:
+    """The only answer of a call."""
+    (said,) = apart(value)
+    return said
+
+
 @pytest.fixture
 def apart() -> Any:
     """The function, in a process of its own."""
@@ -294,35 +300,52 @@ def test_calls_are_made_in_another_process(apart: Apart[int, Any]) -> None:
     """One process for all of them, without the host's instrumentation; what it prints is no answer."""
     apart.start()
     first = apart.pid
-    assert [apart(n) for n in range(5)] == [0, 2, 4, 6, 8]
+    assert [one(apart, n) for n in range(5)] == [0, 2, 4, 6, 8]
     assert apart.pid == first
-    pid, disabled, arguments = apart(99)
+    pid, disabled, arguments = one(apart, 99)
     assert pid == apart.pid != os.getpid()
     assert (disabled, arguments) == ("true", 1)
-    assert len(apart(3_000_000)) == 3_000_000
+    assert len(one(apart, 3_000_000)) == 3_000_000
 
 
 def test_what_the_function_raises_is_told_and_the_process_stays(apart: Apart[int, Any]) -> None:
     """Also what looks like trouble with a pipe."""
-    apart(1)
+    one(apart, 1)
     pid = apart.pid
     with pytest.raises(Lost, match="OSError: not below zero"):
-        apart(-1)
-    assert (apart(4), apart.pid) == (8, pid)
+        one(apart, -1)
+    assert (one(apart, 4), apart.pid) == (8, pid)
+
+
+def test_answers_come_one_by_one() -> None:
+    """Those before a fault too; who stops listening does not get the rest with the next call."""
+    apart: Apart[int, int] = Apart(counting, patience=20)
+    assert list(apart(5)) == [0, 1, 2, 3, 4]
+    assert list(apart(0)) == []
+    pid, heard = apart.pid, list[int]()
+    with pytest.raises(Lost, match="ValueError: 13"):
+        heard.extend(apart(99))
+    assert (heard, apart.pid) == (list(range(13)), pid)
+    for number in apart(12):
+        assert number == 0
+        break
+    assert list(apart(2)) == [0, 1]
+    assert apart.pid not in (None, pid)
+    apart.close()
 
 
 def test_a_call_that_hangs_costs_itself_alone() -> None:
     """Its process is killed, the next call has a new one."""
     apart: Apart[int, Any] = Apart(doubling, patience=20)
-    assert apart(1) == 2
+    assert one(apart, 1) == 2
     apart._patience = 0.2
     with pytest.raises(Lost, match=r"took longer than 0\.2 seconds"):
-        apart(13)
+        one(apart, 13)
     apart._patience = 20
-    assert apart(2) == 4
+    assert one(apart, 2) == 4
     with pytest.raises(Lost, match="its process ended"):
-        apart(14)
-    assert apart(3) == 6
+        one(apart, 14)
+    assert one(apart, 3) == 6
     apart.close()
 
 
@@ -331,19 +354,19 @@ def test_a_process_that_never_begins_is_not_waited_for() -> None:
     apart: Apart[int, Any] = Apart(functools.partial(time.sleep, 600), patience=20, starting=0.2)
     for _ in range(2):
         with pytest.raises(Lost, match=r"did not begin within 0\.2 seconds"):
-            apart(1)
+            one(apart, 1)
         assert apart.pid is None
     apart.close()
 
 
 def test_closing_ends_a_call_on_its_way(apart: Apart[int, Any]) -> None:
     """And no more are taken."""
-    assert apart(1) == 2
+    assert one(apart, 1) == 2
     said: list[str] = []
 
     def call() -> None:
         try:
-            apart(13)
+            one(apart, 13)
         except Lost as lost:
             said.append(str(lost))
 
@@ -355,7 +378,7 @@ def test_closing_ends_a_call_on_its_way(apart: Apart[int, Any]) -> None:
     thread.join(10)
     assert said == ["closed"]
     with pytest.raises(Lost, match="closed"):
-        apart(1)
+        one(apart, 1)
     assert apart.pid is None
 
 
@@ -364,7 +387,7 @@ def test_what_cannot_be_made_there_is_said() -> None:
     apart: Apart[int, Any] = Apart(broken, patience=20)
     for _ in range(2):
         with pytest.raises(Lost, match="ImportError: no such module"):
-            apart(1)
+            one(apart, 1)
     assert apart.pid is None
 
 
@@ -374,14 +397,14 @@ def test_where_no_process_can_be_started_it_is_done_here(
     """Where the interpreter is built into another program; said once."""
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     apart: Apart[int, Any] = Apart(doubling, patience=20)
-    assert (apart(2), apart(3), apart.pid) == (4, 6, None)
+    assert (one(apart, 2), one(apart, 3), apart.pid) == (4, 6, None)
     assert len([record for record in caplog.records if "no process" in record.message]) == 1
 
 
 def test_what_cannot_go_there_is_done_here() -> None:
     """A function that is of no module."""
-    apart: Apart[int, Any] = Apart(lambda: lambda value: value + 1, patience=20)
-    assert (apart(1), apart.pid) == (2, None)
+    apart: Apart[int, Any] = Apart(lambda: lambda value: [value + 1], patience=20)
+    assert (one(apart, 1), apart.pid) == (2, None)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -390,19 +413,19 @@ def test_a_fork_leaves_the_process_to_its_parent() -> None:
     script = """
     import os, sys, time
     sys.path.insert(0, %r)
-    from test_live import doubling
+    from test_live import doubling, one
     from groundtrace.live.apart import Apart
     apart = Apart(doubling, patience=20)
-    assert apart(1) == 2
+    assert one(apart, 1) == 2
     first = apart.pid
     child = os.fork()
     if not child:
         assert apart.pid is None
-        assert apart(2) == 4 and apart.pid != first
+        assert one(apart, 2) == 4 and apart.pid != first
         apart.close()
         os._exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert apart(3) == 6 and apart.pid == first
+    assert one(apart, 3) == 6 and apart.pid == first
     print(first, flush=True)
     time.sleep(60)
     """

@@ -59,8 +59,10 @@ def rows(server: Standin, *, scorers: bool) -> list[dict[str, Any]]:
 
 
 def scored(house: House, folder: Path, sink: str = "") -> str:
-    """The project's traces pulled and scored by the command line."""
+    """The project's traces pulled and scored by the command line; none is picked for people at random."""
+    (folder / "plan.toml").write_text("audit_rate = 0.0\n", encoding="utf-8")
     line = f"-m groundtrace.cli run braintrust:bike-desk,settle=0,{QUICK} --sample 1 --since 1h --store kept.db"
+    line += " --plan plan.toml"
     to = ["--to", f"braintrust:bike-desk,{QUICK},{sink}"] if sink else []
     return said([*shlex.split(line), *to], house[1], folder)
 

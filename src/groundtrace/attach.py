@@ -148,9 +148,10 @@ class _OTel:
         becomes of scores: log events, evaluator spans, metrics, by the program's own providers or those given. A trace
         is over `settle` seconds after its last span; `lifetime` seconds, `most_spans` in one, `held_spans` and
         `held_mb` in all bound what is held. Where there is no room, the trace that comes is dropped, or with `drop`
-        "oldest" the one that has been over for longest. `patience` is the seconds a judge in a process of its own has
-        for a trace. `scores`, `conventions`, `kind` and `passages` are those of a plan. PlanError where something asked
-        for can't be had; from then on nothing is raised. `.counts` says what became of the traces.
+        "oldest" the one that has been over for longest. `patience` is the seconds a judge that counts words has for a
+        trace; one that asks a model has timeouts of its own. `scores`, `conventions`, `kind` and `passages` are those
+        of a plan. PlanError where something asked for can't be had; from then on nothing is raised. `.counts` says what
+        became of the traces.
         """
         from groundtrace.adapters.otel.processor import Processor  # noqa: PLC0415 - the SDK is loaded here
         from groundtrace.adapters.otel.said import said  # noqa: PLC0415 - same
@@ -299,7 +300,7 @@ def _judging(
     scores: Literal["all", "headline"],
     patience: float,
 ) -> Judging[_Said]:
-    """What judges traces in this program: a process of its own where the judge counts words and all has a name."""
+    """What judges traces in this program: a process of its own where all has a name that can be told to it."""
     from groundtrace.run.judging import Elsewhere, Here  # noqa: PLC0415 - needed by what is attached to OpenTelemetry
 
     given = [rubrics] if isinstance(rubrics, (str, Mapping)) or hasattr(rubrics, "cases") else list(rubrics)
@@ -318,8 +319,8 @@ def _judging(
     made = cast("Judge", _made("judge", judge))
     texts = resolver(plan, _LOG.warning) if named is not None else cast("Resolver | None", passages)
     vocabularies = plan.vocabularies()
-    if made.kind == "offline" and len(specs) == len(given) and "judge" in told and (named or passages is None):
-        return Elsewhere(plan, say, patience=patience)
+    if len(specs) == len(given) and "judge" in told and (named or passages is None):
+        return Elsewhere(plan, say, patience=patience if made.kind == "offline" else None)
     only = scores == "headline"
     return Here(asked, made, vocabularies, say, kind=plan.kind, passages=texts, headline_only=only)
 

@@ -1,4 +1,4 @@
-"""Calls a function in a process of its own: what counts words for long takes no time of the program it stands in.
+"""Calls a function in a process of its own: what is done there takes no time of the program it stands in.
 
 The process is a fresh interpreter that has nothing of the host but its module path: no fork of a threaded program, no
 second run of its main module, no instrumentation. It ends with the host, and is killed where a call takes too long;
@@ -17,14 +17,17 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import IO, Any, Generic, TypeVar, cast
+from typing import IO, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from groundtrace.live import born_again
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+Told: TypeAlias = Literal["one", "over", "broke"]
+"""What comes back of a call: an answer, that there are no more, or why there are none."""
 
 _LENGTH = struct.Struct("!Q")
 _NICE = 10
@@ -45,40 +48,50 @@ class Lost(Exception):
 
 
 class Apart(Generic[T, R]):
-    """A function of one value, called in a process of its own; `make()` makes it there, `patience` is seconds a call.
+    """A function of one value, called in a process of its own; `make()` makes it there.
 
-    `starting` is seconds the process has to begin, in which it loads what is to be called. Called by one thread at a
-    time. What the function raises is raised here as `Lost`.
+    What it gives is an iterable, of which each answer is given here as soon as it is there. `patience` is the seconds
+    an answer may take, None for as long as the process lives; `starting` those the process has to begin, in which it
+    loads what is to be called. Called by one thread at a time. What the function raises is raised here as `Lost`.
     """
 
-    def __init__(self, make: Callable[[], Callable[[T], R]], *, patience: float, starting: float = _STARTING) -> None:
+    def __init__(
+        self, make: Callable[[], Callable[[T], Iterable[R]]], *, patience: float | None, starting: float = _STARTING
+    ) -> None:
         self._make, self._patience, self._starting = make, patience, starting
         self._process: subprocess.Popen[bytes] | None = None
-        self._here: Callable[[T], R] | None = None
+        self._here: Callable[[T], Iterable[R]] | None = None
         self._closed = False
         self._calling = threading.Lock()
         born_again(self._forget)
 
-    def __call__(self, value: T) -> R:
-        """What the function says of this value."""
+    def __call__(self, value: T) -> Iterator[R]:
+        """What the function says of this value; who stops listening ends the process."""
         with self._calling:
             process = self._started()
             if process is None:
                 self._here = self._here or self._make()
-                return self._here(value)
-            why = "its process ended"
+                yield from self._here(value)
+                return
+            told: Told = "one"
             try:
                 _write(_open(process.stdin), value)
-                if not _comes(_open(process.stdout), self._patience):
-                    why = f"took longer than {self._patience:g} seconds"
-                    process.kill()
-                well, said = _read(_open(process.stdout))
+                while told == "one":
+                    told, said = self._answer(process)
+                    if told == "one":
+                        yield cast("R", said)
             except (OSError, EOFError):
-                self._end()
-                raise Lost("closed" if self._closed else why) from None
-            if not well:
+                raise Lost("closed" if self._closed else "its process ended") from None
+            finally:
+                if told == "one":  # what is still to come would be taken for the next call's
+                    self._end()
+            if told == "broke":
                 raise Lost(str(said))
-            return cast("R", said)
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> tuple[Told, object]:
+        if not _comes(_open(process.stdout), self._patience):
+            raise Lost("closed" if self._closed else f"took longer than {self._patience:g} seconds")
+        return cast("tuple[Told, object]", _read(_open(process.stdout)))
 
     def start(self) -> None:
         """Start the process, unless there is one: the first call then takes no longer than others."""
@@ -131,7 +144,7 @@ class Apart(Generic[T, R]):
             if not _comes(_open(self._process.stdout), self._starting):
                 self._end()
                 raise Lost(f"its process did not begin within {self._starting:g} seconds")
-            well, why = _read(_open(self._process.stdout))
+            told, why = _read(_open(self._process.stdout))
         except (OSError, EOFError, ValueError, TypeError, AttributeError, pickle.PicklingError) as error:
             self._end()
             if self._closed:
@@ -139,7 +152,7 @@ class Apart(Generic[T, R]):
             _LOG.warning("no process to judge in could be started (%s): it is done in a thread", error)
             self._here = self._make()
             return None
-        if not well:
+        if told == "broke":
             self._end()
             raise Lost(str(why))
         return self._process
@@ -168,23 +181,30 @@ def attend() -> None:
     calls, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a plugin prints is no answer
     with suppress(EOFError, OSError), calls, answers:
-        told = _told(calls)
-        well, made = _tried(lambda _: pickle.loads(told)(), None)  # noqa: S301 - of the process that started this one
-        _write(answers, (well, None if well else made))
-        while well:
-            _write(answers, _tried(made, _read(calls)))
+        try:
+            made = pickle.loads(_told(calls))()  # noqa: S301 - of the process that started this one
+        except Exception as error:  # noqa: BLE001 - told to the host
+            _write(answers, _why(error))
+            return
+        _write(answers, ("over", None))
+        while True:
+            value = _read(calls)
+            try:
+                for said in made(value):
+                    _write(answers, ("one", said))
+            except Exception as error:  # noqa: BLE001 - told to the host, which may be gone
+                _write(answers, _why(error))
+            else:
+                _write(answers, ("over", None))
 
 
-def _tried(call: Callable[[Any], Any], value: object) -> tuple[bool, Any]:
-    try:
-        return True, call(value)
-    except Exception as error:  # noqa: BLE001 - told to the host
-        return False, f"{type(error).__name__}: {error}"[:500]
+def _why(error: Exception) -> tuple[Told, str]:
+    return "broke", f"{type(error).__name__}: {error}"[:500]
 
 
-def _comes(pipe: IO[bytes], seconds: float) -> bool:
+def _comes(pipe: IO[bytes], seconds: float | None) -> bool:
     """Whether an answer comes in time; where that can't be told it does."""
-    if not hasattr(select, "poll"):
+    if seconds is None or not hasattr(select, "poll"):
         return True
     waiting = select.poll()
     waiting.register(pipe.fileno(), select.POLLIN)

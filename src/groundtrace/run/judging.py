@@ -90,22 +90,29 @@ class Here(Generic[Said]):
 
 
 class Elsewhere(Generic[Said]):
-    """Gives traces back one by one from a process that has nothing but a plan; `patience` is seconds a trace.
+    """Gives traces back from a process that has nothing but a plan, each as it is done.
 
-    `say` is a function of a module, as is all that goes there.
+    `patience` is the seconds a trace has, asked one by one; without it they are asked together, as a judge that waits
+    for a model wants them, and have the time that judge gives them. `say` is a function of a module, as is all that
+    goes there.
     """
 
-    def __init__(self, plan: Plan, say: Say[Said], *, patience: float) -> None:
-        self._child: Apart[Trace, Judged[Said]] = Apart(functools.partial(_alone, plan, say), patience=patience)
+    def __init__(self, plan: Plan, say: Say[Said], *, patience: float | None) -> None:
+        made = functools.partial(_alone, plan, say)
+        self._child: Apart[Sequence[Trace], Judged[Said]] = Apart(made, patience=patience)
+        self._together = patience is None
 
     def __call__(self, traces: Sequence[Trace]) -> Iterator[Judged[Said]]:
         """Each trace once."""
-        for trace in traces:
+        for asked in [traces] if self._together else [[trace] for trace in traces]:
+            left = dict.fromkeys(trace.ref.trace_id for trace in asked)
             try:
-                judged = self._child(trace)
+                for judged in self._child(asked):
+                    del left[judged.trace_id]
+                    yield judged
             except Lost as lost:
-                judged = Judged[Said](trace.ref.trace_id, why=f"judging it: {lost}")
-            yield judged
+                for trace_id in left:
+                    yield Judged(trace_id, why=f"judging it: {lost}")
 
     @property
     def pid(self) -> int | None:
@@ -136,7 +143,6 @@ def here(plan: Plan, say: Say[Said], tell: Callable[[str], None]) -> Here[Said]:
     )
 
 
-def _alone(plan: Plan, say: Say[Said]) -> Callable[[Trace], Judged[Said]]:
-    """The same for one trace at a time, made where it runs."""
-    made = here(plan, say, lambda _: None)
-    return lambda trace: next(iter(made([trace])))
+def _alone(plan: Plan, say: Say[Said]) -> Here[Said]:
+    """The same, made where it runs."""
+    return here(plan, say, lambda _: None)
