@@ -304,9 +304,13 @@ def stand() -> Iterator[StandIn]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_no_fault_of_a_judge_reaches_the_program(
-    program: Host, stand: StandIn, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]
+    program: Host,
+    stand: StandIn,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fault: dict[str, Any],
 ) -> None:
-    """Nothing is raised, nothing is scored that was not, every trace is accounted for, and nobody waits for it."""
+    """Nothing is raised, no score is made up, every trace is accounted for, it is said once, and nobody waits."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests")
     stand.script({"when": {"prompt": "breakfast"}, "do": fault})
     judge = f"openai:gpt-4o,base_url={stand.v1},timeout=1,deadline=2"
@@ -324,6 +328,7 @@ def test_no_fault_of_a_judge_reaches_the_program(
     assert counts.get("judged", 0) + counts.get("failed", 0) == 3, counts
     assert counts["nothing_to_judge"] == 50
     assert BROKEN not in counts
+    assert sum("was not judged" in record.message for record in caplog.records) == (counts.get("failed", 0) > 0)
     scored = {e["trace_id"] for e in program.events() if "gen_ai.evaluation.score.value" in e}
     assert idents[1] not in scored
     if counts.get("judged") == 3:

@@ -161,17 +161,18 @@ class Processor(SpanProcessor):
             group = groups[judged.trace_id]
             if self._gone:
                 return 0.0
-            self._tell(judged, group.parts[-1])
+            self._tell(judged, group.parts[-1], known=self._refused + refused > 0)
             refused += bool(judged.why)
             self._gathering.release(group)
         self._refused = self._refused + 1 if refused == len(groups) else 0
         return min(2.0 ** (self._refused - 1), _LONGEST) if self._refused else 0.0
 
     @harmless
-    def _tell(self, judged: Judged[Sequence[Said]], span: ReadableSpan) -> None:
+    def _tell(self, judged: Judged[Sequence[Said]], span: ReadableSpan, *, known: bool) -> None:
+        """Say what came of a trace; of a judge that refuses one after another, once (`known`) why."""
         if judged.why:
             self._counts.add("failed")
-            _LOG.log(logging.DEBUG if self._refused else logging.WARNING, "a trace was not judged: %s", judged.why)
+            _LOG.log(logging.DEBUG if known else logging.WARNING, "a trace was not judged: %s", judged.why)
             return
         self._counts.add("nothing_to_judge" if judged.said is None else "judged")
         self._telling.tell(judged.said or (), self._pipeline, span.resource)
