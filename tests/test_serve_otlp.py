@@ -41,7 +41,7 @@ from groundtrace.serve.listening import answering
 from groundtrace.serve.otlp import Server, Settings
 from groundtrace.store import open_store
 from killed import corpus
-from serving import serving
+from serving import Serving, serving
 from terminal import groundtrace
 
 TOKEN = "a-token-nobody-guesses"
@@ -315,6 +315,10 @@ def test_only_who_knows_the_token_is_heard(tmp_path: Path) -> None:
             assert status == 200 or Status.FromString(answer.content).code == grpc.StatusCode.UNAUTHENTICATED.value[0]
         assert TOKEN not in client.get("/health").text
         assert TOKEN not in repr(made.settings)
+        made.counts.state, made.judging.trouble = "well", "refused with 500: what only the owner may read"
+        assert client.get("/health").json()["state"] == "in trouble"
+        whole = client.get("/health", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert whole.json()["state"] == made.judging.trouble
 
 
 def test_who_can_be_reached_from_elsewhere_asks_for_a_token(tmp_path: Path) -> None:
@@ -564,6 +568,36 @@ def test_a_backend_that_is_away_loses_nothing(tmp_path: Path) -> None:
             made.until(lambda: len(there.spans()) == 12)
             made.stop()
         _as_before(there.spans(), told)
+
+
+def test_scores_that_were_not_taken_are_written_again(tmp_path: Path) -> None:
+    """Without another trace, and by the next start as well; each once."""
+    words = ["--sample", "1", "--idle", "0.3", "--rubric", "source_support", "--drain", "1"]
+    told = traces(tmp_path, 4)["resourceSpans"]
+    with backend() as there:
+        words += ["--to", f"otlp:{there.http}"]
+
+        def refused(made: Serving, sent: list[Any]) -> None:
+            there.refuse = lambda _: (400, {})
+            assert post(made.url, {"resourceSpans": sent}) == 200
+            made.until(lambda: "400" in made.health()["state"])
+            there.refuse = None
+
+        def scored() -> set[str]:
+            names = [(log.trace_id.hex(), attributes(log)["gen_ai.evaluation.name"]) for log in there.logs()]
+            assert len(set(names)) == len(names)
+            return {trace_id for trace_id, _ in names}
+
+        with serving(tmp_path / "s", *words) as made:
+            refused(made, told[:2])
+            made.until(lambda: made.health()["state"] == "well")
+            assert len(scored()) == 2
+            refused(made, told[2:])
+            made.stop()
+            made.start()
+            made.until(lambda: len(scored()) == 4)
+            made.stop()
+        assert len(scored()) == 4
 
 
 def test_spans_a_backend_will_not_have_keep_no_others(tmp_path: Path) -> None:

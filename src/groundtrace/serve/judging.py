@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from groundtrace.store import Store
 
 _PAUSE = 0.2
+_SOON, _LATER = 1.0, 60.0
+"""Seconds until scores that were not taken are written again; doubled from the first up to the last."""
+
 _KNOWN = 1000
 """Kinds of notes that are told."""
 
@@ -80,9 +83,12 @@ class Judging:
         own: Sink | None = None,
         stopping: Callable[[], bool] = never,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._assembly, self._store, self._counts, self._tell = assembly, store, counts, tell
-        self._stopping, self._sleep = stopping, sleep
+        self._stopping, self._sleep, self._clock = stopping, sleep, clock
+        self._again, self._pause = float("-inf"), _SOON
+        """When scores that were not taken are written again, first those of earlier starts; how long after that."""
         self._cut: list[Exception | None] = []
         self._river, self._doors = _opened(plan, store, own, stopping, self._cut.append)
         self._noted: set[str] = set()
@@ -105,10 +111,10 @@ class Judging:
                 pass
 
     def once(self, holds: Holds) -> bool:
-        """Judge some of what is over; whether there was any."""
+        """Judge some of what is over, and write what was not taken before; whether there was any of that."""
         self._assembly.tend()
         batch = self._assembly.due()
-        if not batch:
+        if not batch and self._clock() < self._again:
             return False
         self._cut.clear()
         source = Arrived({trace.trace_id: functools.partial(self._assembly.read, trace) for trace in batch})
@@ -120,7 +126,16 @@ class Judging:
             report = Report(failed=(str(error),))
         self._note(report)
         self._finish(batch, report)
+        self._remember(report)
         return True
+
+    def _remember(self, report: Report) -> None:
+        """Come back to what a platform did not take, ever later as long as it takes nothing."""
+        counted = [states for states in report.receipts.values() if states]
+        if report.failed or any(states.get("failed") or states.get("unconfirmed") for states in counted):
+            self._again, self._pause = self._clock() + self._pause, min(2 * self._pause, _LATER)
+        else:
+            self._again, self._pause = float("inf"), _SOON
 
     def _finish(self, batch: Sequence[Gathering], report: Report) -> None:
         why = next(iter(report.failed), "its batch was cut short")

@@ -34,7 +34,7 @@ from groundtrace.serve.counts import Counts
 from groundtrace.serve.forwarding import Forwarding, OnSpans
 from groundtrace.serve.intake import SOON, Answer, Intake, admit
 from groundtrace.serve.judging import Judging, checked, wanted
-from groundtrace.serve.listening import answering, digest, is_loopback, opened_socket, place_of
+from groundtrace.serve.listening import answering, bearer, digest, is_loopback, knows, opened_socket, place_of
 from groundtrace.serve.spool import Spool
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Server:
         self._until, self._stopping = float("inf"), never
         own = OnSpans(self.assembly, self.spool) if forwards else None
         self.judging = Judging(
-            plan, self.assembly, store, self.counts, tell, own=own, stopping=self._is_late, sleep=sleep
+            plan, self.assembly, store, self.counts, tell, own=own, stopping=self._is_late, sleep=sleep, clock=clock
         )
         self.forwarding: Forwarding | None = None
         if settings.forward is not None:
@@ -220,13 +220,13 @@ class Server:
         left = self.assembly.waiting()["kept"]
         return ", ".join(said) + (f"; {left:,} parcels wait for the next start" if left else "")
 
-    def told(self) -> tuple[int, dict[str, Any]]:
-        """How it goes, and whether requests are taken: 200 or 503."""
+    def told(self, known: bool = True) -> tuple[int, dict[str, Any]]:  # noqa: FBT001, FBT002 - who asks is known
+        """How it goes, and whether requests are taken: 200 or 503; what a backend answers is told who is known."""
         held = {**self.counts.told(), "waiting": self.assembly.waiting(), "traces": dict(self.assembly.counts)}
-        forwarding = self.forwarding.trouble if self.forwarding else ""
+        trouble = (self.forwarding.trouble if self.forwarding else "") or self.judging.trouble
         if self.counts.state == "well":
             full = "full: too much waits" if self.assembly.is_full else ""
-            held["state"] = full or forwarding or self.judging.trouble or "well"
+            held["state"] = full or (trouble if known or not trouble else "in trouble") or "well"
         taking = not self.intake.closed and not self.assembly.is_full
         return (200 if taking else 503), held
 
@@ -253,8 +253,9 @@ class Server:
 
             return take
 
-        async def health(_: Request) -> JSONResponse:
-            status, held = await run_in_threadpool(self.told)
+        async def health(request: Request) -> JSONResponse:
+            known = wanted_token is None or knows(bearer(request.headers.get("authorization", "")), wanted_token)
+            status, held = await run_in_threadpool(self.told, known)
             return JSONResponse(held, status)
 
         routes = [Route(f"/v1/{signal}", door(signal), methods=["POST"]) for signal in SIGNALS]
