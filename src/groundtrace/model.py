@@ -46,6 +46,9 @@ _put_fields, _put_names, _put_extra, _put_private = (
 )
 """What a frozen pydantic value is made of, as pydantic itself puts it in."""
 
+_names: dict[type[BaseModel], set[str]] = {}
+"""The fields of each kind: one set for all values made of all of them, as none ever changes."""
+
 
 class Value(BaseModel):
     """A frozen pydantic value: unknown fields, NaN and infinities are refused."""
@@ -61,11 +64,14 @@ class Value(BaseModel):
         >>> Turn.trusted(role="user", text="Why?") == Turn(role="user", text="Why?")
         True
         """
-        if len(fields) != len(cls.__pydantic_fields__):
+        names = _names.get(cls)
+        if names is None:
+            names = _names[cls] = {*cls.__pydantic_fields__}
+        if len(fields) != len(names):
             raise TypeError(f"{cls.__name__} is made of {', '.join(cls.__pydantic_fields__)}")
         value = object.__new__(cls)
         _put_fields(value, fields)
-        _put_names(value, {*fields})
+        _put_names(value, names)
         _put_extra(value, None)
         _put_private(value, None)
         return value

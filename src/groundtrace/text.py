@@ -27,6 +27,8 @@ _SPACES = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 _BLANK = _SPACES + _IGNORED
 _UNIFIED = MappingProxyType(dict.fromkeys(_QUOTES, "'") | dict.fromkeys(_DASHES, "-") | dict.fromkeys(_IGNORED, ""))
 _ASCII_EVEN = MappingProxyType({ord(c): " " for c in _SPACES} | {ord('"'): "'", ord("`"): "'"})
+_ASCII_FORM = bytes(ord(_ASCII_EVEN.get(code, chr(code)).lower()) for code in range(128)).ljust(256)
+"""What each character of ASCII is in matching form, as far as it stands alone."""
 _ASCII_SPACES = re.compile(r"\s\s+")
 _KEPT = 20_000
 _MARKS_IN_A_CLUSTER = 16  # canonical ordering is quadratic in a pile of marks; no script piles more than a few
@@ -112,9 +114,11 @@ def folded(text: str) -> str:
 def _plainly(text: str) -> str:
     if not text.isascii():
         return fold(text).text
-    # Most texts have single blanks and no other white space: seen at a glance, where splitting looks at every word.
-    tidy = text.strip() if "  " not in text and text.isprintable() else " ".join(text.split())
-    return tidy.replace('"', "'").replace("`", "'").lower()
+    # Two blanks in a row are seldom: looked for at a glance, where splitting looks at every word.
+    even = text.encode("ascii").translate(_ASCII_FORM).decode("ascii")
+    while "  " in even:
+        even = even.replace("  ", " ")
+    return even.strip()
 
 
 _folded = lru_cache(maxsize=256)(_plainly)

@@ -46,11 +46,11 @@ def cite(
     if not marks:
         return ()
     owned = _owned(reaches(answer, plan, [(mark.start, mark.end) for mark in marks]))
-    return tuple(
-        _inline(mark, owned.get(number) or (mark.start, mark.start), target)
-        for number, mark in enumerate(marks)
-        for target in mark.targets
-    )
+    cited: list[Citation] = []
+    for number, mark in enumerate(marks):
+        claim = owned.get(number) or (mark.start, mark.start)
+        cited += [_inline(mark, claim, target) for target in mark.targets]
+    return tuple(cited)
 
 
 def _with(noted: _Noted, answer: str, plan: Layout) -> tuple[Citation, ...]:

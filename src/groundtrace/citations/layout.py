@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import string
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,10 +40,8 @@ _FORMULA = re.compile(
 _ITEM = re.compile(r"[ \t]*(?:[-*+•◦‣▪–—>|#]|\(?(?:\d{1,3}|[a-zA-Z])[.)](?=\s)|\[\^?\d|【|`{3,}|~{3,})")
 _WRAPPED = 40  # a line that was wrapped is at least this long; shorter ones are lines of their own
 _TITLE = 80
-
-
-_PLAIN = re.compile(r"[A-Za-z“\"'][^\n`|]{100,}\Z")
-"""One line that starts with a letter and is longer than headings are: nothing but prose."""
+_LONG = 100  # no heading is longer
+_STARTS = frozenset(f"{string.ascii_letters}“\"'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,8 @@ def layout(answer: str) -> Layout:
     >>> read.titles, read.set_aside, read.definitions
     (((0, 7),), ((22, 35), (35, 45)), ((35, 45),))
     """
-    if _PLAIN.match(answer):
-        formulas = tuple(_formulas(answer))
+    if _is_prose(answer):
+        formulas = _formulas(answer)
         return Layout((), (), (), formulas, ()) if formulas else _PROSE_ALONE
     lines = [match.span() for match in _LINE.finditer(answer)]
     fenced = list(_fenced(answer, lines))
@@ -90,6 +89,13 @@ def layout(answer: str) -> Layout:
         (*_code(answer, prose), *_formulas(answer)),
         tuple(_wraps(answer, prose, titles)),
     )
+
+
+def _is_prose(answer: str) -> bool:
+    """Whether it is one line that starts with a letter and is longer than headings are: nothing but prose."""
+    if len(answer) <= _LONG or answer[0] not in _STARTS:
+        return False
+    return not ("\n" in answer or "`" in answer or "|" in answer)
 
 
 def _fenced(answer: str, lines: Sequence[Span]) -> Iterator[tuple[int, int]]:
@@ -178,10 +184,11 @@ def _code(answer: str, lines: Sequence[Span]) -> Iterator[Span]:
                 yield opens, runs[closed][1]
 
 
-def _formulas(answer: str) -> Iterator[Span]:
+def _formulas(answer: str) -> tuple[Span, ...]:
     """Mathematics as LaTeX writes it; a sum of money is none."""
     if "$" in answer or "\\(" in answer or "\\[" in answer:
-        yield from (match.span() for match in _FORMULA.finditer(answer))
+        return tuple(match.span() for match in _FORMULA.finditer(answer))
+    return ()
 
 
 def _wraps(answer: str, lines: Sequence[Span], titles: Iterable[Span]) -> Iterator[int]:

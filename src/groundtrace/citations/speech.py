@@ -107,6 +107,9 @@ _MAY_DENY = re.compile(
     )
     + r")(?:e?s)?(?![^\W_])"
 )
+# The same of ASCII, in half the time: it is asked of every statement there is.
+_DENYING = frozenset(f"{word}{ending}".encode() for word in _DENIALS for ending in ("", "s", "es"))
+_WORDS_ALONE = bytes(code if chr(code).isalnum() else 0x20 for code in range(128)).ljust(256)
 _MAY_DISAGREE = re.compile(r"disagree|conflict|differ|diverge|contradict|var(?:y|ies)", re.IGNORECASE)
 """Words without which a sentence need not be looked at: every form above has one of them in it."""
 
@@ -131,7 +134,11 @@ def may_abstain(text: str) -> bool:
     (False, True)
     """
     lowered = text.lower()
-    return "n't" in lowered or "n’t" in lowered or _MAY_DENY.search(lowered) is not None
+    if "n't" in lowered or "n’t" in lowered:
+        return True
+    if lowered.isascii():
+        return not _DENYING.isdisjoint(lowered.encode("ascii").translate(_WORDS_ALONE).split())
+    return _MAY_DENY.search(lowered) is not None
 
 
 def beside_the_point(sentence: str) -> bool:

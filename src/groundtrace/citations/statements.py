@@ -106,21 +106,23 @@ def statements(answer: str, plan: Layout, marks: Iterable[Span], cited: Iterable
 
 
 def reaches(
-    answer: str, plan: Layout, marks: Iterable[Span], cited: Iterable[Span] = ()
-) -> Iterator[tuple[Span, tuple[int, ...]]]:
+    answer: str, plan: Layout, marks: Iterable[Span], cited: Sequence[Span] = ()
+) -> list[tuple[Span, tuple[int, ...]]]:
     """Where each of the statements stands and which marks it has: as `statements`, without asking what it does.
 
     >>> from groundtrace.citations.layout import layout
-    >>> list(reaches("It is far [1], and dry.", layout(""), [(10, 13)]))
+    >>> reaches("It is far [1], and dry.", layout(""), [(10, 13)])
     [((0, 9), (0,)), ((19, 23), ())]
     """
-    marks, cuts = tuple(marks), tuple(sorted(_cuts(answer, cited)))
+    marks, cuts = tuple(marks), tuple(sorted(_cuts(answer, cited))) if cited else ()
     simple = () if cuts or plan.set_aside or plan.wraps else _from_mark_to_mark(answer, marks)
+    found: list[tuple[Span, tuple[int, ...]]] = []
     for statement in simple or _cut(answer, plan, marks, cuts):
         if may_abstain(answer[statement.start : statement.end]):
-            yield from ((side, statement.marks) for side, _ in _sides(answer, statement))
+            found += [(side, statement.marks) for side, _ in _sides(answer, statement)]
         else:
-            yield (statement.start, statement.end), statement.marks
+            found.append(((statement.start, statement.end), statement.marks))
+    return found
 
 
 def _from_mark_to_mark(answer: str, marks: Iterable[Span]) -> Sequence[Statement]:

@@ -11,7 +11,7 @@ Agents 1.62 (messages as events and as attributes), LiteLLM 1.110 (its callback,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -98,9 +98,10 @@ class GenAI:
     def reading(self, span: Span) -> Reading | None:
         """What the span and its logs hold; None where the conventions give them no meaning."""
         held, places = _held(span)
-        role = _role(held)
+        named = _named(held)
+        role = _role(held, named)
         facts: dict[str, Any] = {}
-        for name, fact in _named(held).facts:
+        for name, fact in named.facts:
             if fact not in facts and (told := text(held[name])):
                 facts[fact] = told
         if "knowledge_base" in facts:
@@ -113,6 +114,8 @@ class GenAI:
         if role == "tool":
             return _tool(held, places, facts)
         if role in {"generation", "agent", "request"}:
+            if named.variables:
+                facts["variables"] = _variables(held, places, named.variables)
             return _conversation(role, span, held, places, facts)
         return Reading(role, aside=held.get("gen_ai.operation.name") == "evaluation", **facts)
 
@@ -160,14 +163,16 @@ def _thread(spoken: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], l
     return spoken[: last + 1], spoken[last + 1 :]
 
 
-def _role(held: Mapping[str, Any]) -> Role | None:
-    named = held.get("gen_ai.operation.name")
-    if _INPUT not in held and _OUTPUT not in held and _named(held).older:
+def _role(held: Mapping[str, Any], named: _Names) -> Role | None:
+    operation = held.get("gen_ai.operation.name")
+    if named.older and _INPUT not in held and _OUTPUT not in held:
         return None
-    if isinstance(named, str) and named in _ROLES:
-        return _ROLES[named]
-    guess = next((role for mark, role in _MARKS_OF_A_ROLE if mark in held), None)
-    return guess or ("other" if isinstance(named, str) and named else None)
+    if isinstance(operation, str) and operation in _ROLES:
+        return _ROLES[operation]
+    for mark, role in _MARKS_OF_A_ROLE:
+        if mark in held:
+            return role
+    return "other" if isinstance(operation, str) and operation else None
 
 
 # --- by operation -----------------------------------------------------------------------------------------------------
@@ -179,7 +184,9 @@ def _conversation(
     """A call, an agent or a workflow: what it was given, and what it said last."""
     given, told = decode(held.get(_INPUT)), decode(held.get(_OUTPUT))
     input_place, output_place = places.get(_INPUT, _INPUT), places.get(_OUTPUT, _OUTPUT)
-    spoken = (*_system(held.get(_SYSTEM), places.get(_SYSTEM, _SYSTEM)), *messages(given.value, input_place))
+    spoken = messages(given.value, input_place)
+    if _SYSTEM in held:
+        spoken = (*_system(held[_SYSTEM], places.get(_SYSTEM, _SYSTEM)), *spoken)
     if role == "generation":
         spoken = set_apart(spoken, given.value, input_place)
     answered = messages(told.value, output_place)
@@ -187,16 +194,16 @@ def _conversation(
     query = cut
     if query is None and role != "generation" and (last := last_user_text(spoken)) is not None:
         query = said(question(last.value), input_place)
-    content, remedy = _content(role, span, held, (*spoken, *answered))
+    silent = role == "generation" and not any(map(_says, (*spoken, *answered)))
+    content, remedy = _unsaid(span, held) if silent else ("present", "")
     searched = [d for m in answered for d in m.documents]
     return Reading(
         role,
         query=query if role != "generation" else None,
         documents=tuple(searched) if searched else None,
         messages=(Message("user", cut),) if cut else spoken if role == "generation" else (),
-        calls=tuple(t for m in answered for t in m.tools if t.arguments is not None),
+        calls=tuple([t for m in answered for t in m.tools if t.arguments is not None]),
         output=Said(str(told.value), output_place, "truncated") if told.cut else _answer(answered, held),
-        variables=_variables(held, places),
         content=content,
         remedy=remedy,
         **facts,
@@ -219,10 +226,8 @@ def _answer(answered: tuple[Message, ...], held: Mapping[str, Any]) -> Said | No
     return answer
 
 
-def _content(role: Role, span: Span, held: Mapping[str, Any], talk: tuple[Message, ...]) -> tuple[State, str]:
-    """Whether the content of a call was kept at all, and what to change where it was not."""
-    if role != "generation" or any(_says(m) for m in talk):
-        return "present", ""
+def _unsaid(span: Span, held: Mapping[str, Any]) -> tuple[State, str]:
+    """Where the content of a call is in whose messages nothing is said, and what to change where it was not kept."""
     # pydantic-ai keeps the messages and leaves out their content.
     if any(not isinstance(held[key], str) or '"content"' in held[key] for key in (_INPUT, _OUTPUT) if key in held):
         return "present", ""
@@ -281,8 +286,8 @@ def _system(value: Any, place: str) -> tuple[Message, ...]:
     return (told,) if told is not None else ()
 
 
-def _variables(held: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Said]:
-    named = {k[len(_VARIABLE) :]: said(held[k], places.get(k, k)) for k in _named(held).variables}
+def _variables(held: Mapping[str, Any], places: Mapping[str, str], names: Iterable[str]) -> dict[str, Said]:
+    named = {k[len(_VARIABLE) :]: said(held[k], places.get(k, k)) for k in names}
     return {name: words for name, words in named.items() if words is not None}
 
 

@@ -165,10 +165,10 @@ def message(item: Any, attribute: str, remedy: str = "") -> Message | None:
 
 def _only_text(item: Any) -> str | None:
     """The text of a message that holds nothing else, as most do."""
-    if type(item) is not dict or not item.keys() <= _BARE or item.get("role") not in _SPEAKERS:
+    if type(item) is not dict or not _BARE.issuperset(item) or item.get("role") not in _SPEAKERS:
         return None
     content = item.get("parts", item.get("content"))
-    if type(content) is list and len(content) == 1 and type(content[0]) is dict and content[0].keys() <= _BARE_PART:
+    if type(content) is list and len(content) == 1 and type(content[0]) is dict and _BARE_PART.issuperset(content[0]):
         part = content[0]
         content = part.get("content", part.get("text")) if part.get("type") == "text" else None
     return content if type(content) is str and not ("parts" in item and "content" in item) else None
@@ -352,10 +352,10 @@ def set_apart(talk: tuple[Message, ...], value: Any, attribute: str) -> tuple[Me
     >>> last.text.value, len(last.documents)
     ('How far?', 2)
     """
-    at = next((i for i in reversed(range(len(talk))) if talk[i].role == "user" and talk[i].text), None)
+    instructions = [m.text.value for m in talk if m.role == "system" and m.text is not None]
+    at = max((i for i, m in enumerate(talk) if m.role == "user" and m.text), default=None) if instructions else None
     if at is None or "\n\n" not in (said_last := talk[at].text or Said()).value or not said_last.value.endswith("?"):
         return talk
-    instructions = (m.text.value for m in talk if m.role == "system" and m.text is not None)
     if any(m.documents or m.tools for m in talk) or not any(map(_FROM_DOCUMENTS.search, instructions)):
         return talk
     listed_messages = [m for item in _listed(value) if (m := _plain_message(item)) is not None]
@@ -390,7 +390,8 @@ def _is_passage(words: str) -> bool:
 
 def last_user_text(conversation: Iterable[Message]) -> Said | None:
     """What the user said last; a message that only carries tool results is not the user speaking."""
-    return next((m.text for m in reversed(tuple(conversation)) if m.role == "user" and m.text), None)
+    texts = [m.text for m in conversation if m.role == "user" and m.text is not None]
+    return texts[-1] if texts else None
 
 
 # --- what a function was called with ----------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ the OpenAI and Anthropic SDKs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -52,9 +51,6 @@ _FACTS = (
     ("user.id", "user"),
     ("llm.prompt_template.version", "version"),
 )
-_SHARED = 300
-"""More attributes than that, and what their names say is not kept."""
-
 _CONTEXTS = ("context", "contexts", "documents", "docs", "passages", "text_chunks", "chunks", "sources")
 _UNMASK = (
     ("llm.input_messages", "unset OPENINFERENCE_HIDE_INPUT_MESSAGES and OPENINFERENCE_HIDE_INPUT_TEXT"),
@@ -83,52 +79,43 @@ class OpenInference:
         if not isinstance(kind, str) or not kind:
             return None
         kind = kind.upper()
-        facts: dict[str, Any] = {"role": _ROLES.get(kind, "other")}
-        for name, fact in _facts_of(attributes):
-            if fact not in facts and (told := text(attributes[name])) is not None:
+        role, held = _ROLES.get(kind, "other"), _HELD.get(kind)
+        reading = held(role, attributes) if held is not None else Reading(role, aside=kind in _ASIDE)
+        facts: dict[str, Any] = {}
+        for name, fact in _FACTS:
+            if name in attributes and fact not in facts and (told := text(attributes[name])) is not None:
                 facts[fact] = told
         if "version" in facts:
             facts["slices"] = {"prompt_version": facts.pop("version")}
         if "tag.tags" in attributes:
             facts["tags"] = _tags(attributes["tag.tags"])
-        held = _HELD.get(kind)
-        return Reading(aside=kind in _ASIDE, **facts, **(held(attributes) if held is not None else {}))
-
-
-def _facts_of(attributes: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """The attributes that tell a fact, with that fact, in the order they count."""
-    names = tuple(attributes)
-    return _by_name(names) if len(names) <= _SHARED else _by_name.__wrapped__(names)
-
-
-@lru_cache(maxsize=128)
-def _by_name(names: tuple[str, ...]) -> Sequence[tuple[str, str]]:
-    return [(name, fact) for name, fact in _FACTS if name in names]
+        return replace(reading, **facts) if facts else reading
 
 
 # --- by kind --------------------------------------------------------------------------------------------------------
 
 
-def _prompt(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _prompt(role: Role, attributes: Mapping[str, Any]) -> Reading:
     """A prompt template: the parts that filled it."""
     variables, handed = _variables(decode(attributes.get("input.value")).value, "input.value")
-    return {"variables": variables, "documents": handed}
+    return Reading(role, variables=variables, documents=handed)
 
 
-def _request(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _request(role: Role, attributes: Mapping[str, Any]) -> Reading:
     """A chain or an agent: what went in and what came out; its input is a filled template if passages are in it."""
     plain = attributes.get("input.value")
     if isinstance(plain, str) and not is_json(plain):
         told = _unwrapped(decode(attributes.get("output.value")), "output.value", reply)
-        return {"query": _said(plain, "input.value"), "output": told}
+        return Reading(role, query=_said(plain, "input.value"), output=told)
     given, gave = decode(plain), decode(attributes.get("output.value"))
     variables, handed = _variables(given.value, "input.value")
-    return {
-        "query": _unwrapped(given, "input.value", question) or _task(gave.value),
-        "output": _unwrapped(gave, "output.value", reply),
-        "variables": variables if handed or (variables and any(name in variables for name in _CONTEXTS)) else {},
-        "documents": handed,
-    }
+    return Reading(
+        role,
+        query=_unwrapped(given, "input.value", question) or _task(gave.value),
+        output=_unwrapped(gave, "output.value", reply),
+        variables=variables if handed or not variables.keys().isdisjoint(_CONTEXTS) else {},
+        documents=handed,
+    )
 
 
 def _task(told: Any) -> Said | None:
@@ -140,7 +127,7 @@ def _task(told: Any) -> Said | None:
     return _said(asked.strip(), "output.value") if isinstance(asked, str) and "\n" not in asked.strip() else None
 
 
-def _generation(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _generation(role: Role, attributes: Mapping[str, Any]) -> Reading:
     """A call to a model: the conversation it was given, what it said, the tools it asked for, what it cited."""
     spoken = _messages(attributes, "llm.input_messages.")
     if not spoken:
@@ -156,18 +143,19 @@ def _generation(attributes: Mapping[str, Any]) -> dict[str, Any]:
     filled = "llm.prompt_template.variables"
     variables, handed = _variables(decode(attributes[filled]).value, filled) if filled in attributes else ({}, None)
     searched = _searched(raw)
-    return {
-        "messages": spoken,
-        "output": output,
-        "calls": tuple(t for m in answered for t in m.tools if t.result is None and not t.name.endswith("_call")),
-        "documents": handed if searched is None else searched,
-        "citations": _citations(attributes, raw),
-        "variables": variables,
-        "response_id": _response_id(raw),
-    }
+    return Reading(
+        role,
+        messages=spoken,
+        output=output,
+        calls=tuple([t for m in answered for t in m.tools if t.result is None and not t.name.endswith("_call")]),
+        documents=handed if searched is None else searched,
+        citations=_citations(attributes, raw),
+        variables=variables,
+        response_id=_response_id(raw),
+    )
 
 
-def _retrieval(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _retrieval(role: Role, attributes: Mapping[str, Any]) -> Reading:
     """What a retriever was asked and what it found, in its order."""
     found = _documents(attributes, "retrieval.documents.")
     raw = attributes.get("output.value")
@@ -176,23 +164,25 @@ def _retrieval(attributes: Mapping[str, Any]) -> dict[str, Any]:
     if also and len(found) == len(also):
         found = tuple(d if d.id else replace(d, id=other.id) for d, other in zip(found, also, strict=True))
     seen = found or also
-    return {
-        "query": _unwrapped(decode(attributes.get("input.value")), "input.value", question),
-        "documents": seen,
-        "remedy": "" if seen is not None else "record what was retrieved as retrieval.documents.N.document.content",
-    }
+    return Reading(
+        role,
+        query=_asked(attributes.get("input.value")),
+        documents=seen,
+        remedy="" if seen is not None else "record what was retrieved as retrieval.documents.N.document.content",
+    )
 
 
-def _rerank(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _rerank(role: Role, attributes: Mapping[str, Any]) -> Reading:
     """What a reranker kept, in its order."""
-    return {
-        "query": _said(attributes.get("reranker.query"), "reranker.query"),
-        "documents": _documents(attributes, "reranker.output_documents.") or None,
-        "remedy": "record what was kept as reranker.output_documents.N.document.content",
-    }
+    return Reading(
+        role,
+        query=_said(attributes.get("reranker.query"), "reranker.query"),
+        documents=_documents(attributes, "reranker.output_documents.") or None,
+        remedy="record what was kept as reranker.output_documents.N.document.content",
+    )
 
 
-def _tool(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(role: Role, attributes: Mapping[str, Any]) -> Reading:
     """What a tool was asked and what it answered."""
     given, answered = attributes.get("input.value"), attributes.get("output.value")
     words, found = (None, ()) if is_masked(answered) else tool_result(answered, "output.value")
@@ -203,10 +193,10 @@ def _tool(attributes: Mapping[str, Any]) -> dict[str, Any]:
         _said(answered, "output.value") if is_masked(answered) else said(words, "output.value"),
         found,
     )
-    return {"tool": tool, "query": _unwrapped(decode(given), "input.value", question)}
+    return Reading(role, tool=tool, query=_asked(given))
 
 
-_HELD: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+_HELD: Mapping[str, Callable[[Role, Mapping[str, Any]], Reading]] = {
     "LLM": _generation,
     "CHAIN": _request,
     "AGENT": _request,
@@ -222,9 +212,19 @@ _HELD: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 def _said(value: Any, attribute: str) -> Said | None:
     words = said(value, attribute)
-    if words is None or words.state != "masked":
-        return words
-    return replace(words, remedy=next((r for prefix, r in _UNMASK if attribute.startswith(prefix)), ""))
+    return words if words is None or words.state != "masked" else replace(words, remedy=_unmasking(attribute))
+
+
+def _unmasking(attribute: str) -> str:
+    """What to unset where an attribute is masked."""
+    return next((remedy for prefix, remedy in _UNMASK if attribute.startswith(prefix)), "")
+
+
+def _asked(value: Any) -> Said | None:
+    """The question that a span's input is or wraps."""
+    if isinstance(value, str) and not is_json(value):
+        return _said(value, "input.value")
+    return _unwrapped(decode(value), "input.value", question)
 
 
 def _unwrapped(given: Decoded, attribute: str, unwrap: Callable[[Any], str | None]) -> Said | None:
@@ -252,12 +252,13 @@ def _invocation(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _variables(held: Any, attribute: str) -> tuple[dict[str, Said], tuple[Document, ...] | None]:
     """A template's named parts as texts, and the passages among them that were handed over as a list."""
-    if not isinstance(held, Mapping):
+    if not isinstance(held, (dict, Mapping)):
         return {}, None
     named = {str(k): s for k, v in held.items() if (s := _said(v, attribute)) is not None}
-    lists = (held[name] for name in _CONTEXTS if name in held and isinstance(held[name], (list, tuple)))
-    found = next((d for value in lists if (d := documents(value, attribute))), None)
-    return named, tuple(d for d in found if d.text is not None) if found else None
+    for name in _CONTEXTS:
+        if name in held and isinstance(held[name], (list, tuple)) and (found := documents(held[name], attribute)):
+            return named, tuple(d for d in found if d.text is not None)
+    return named, None
 
 
 def _documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ...]:
@@ -269,7 +270,7 @@ def _documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ..
             continue
         held = filled(names, attributes)
         metadata = decode(held["metadata"]).value if "metadata" in held else {}
-        metadata = metadata if isinstance(metadata, Mapping) else {}
+        metadata = metadata if isinstance(metadata, (dict, Mapping)) else {}
         ident, when = id_and_time(metadata)
         content = names.get("content")
         words = _said(held["content"], content) if isinstance(content, str) else None
@@ -334,7 +335,7 @@ def _searched(raw: Any) -> tuple[Document, ...] | None:
 def _citations(attributes: Mapping[str, Any], raw: Any) -> tuple[Mention, ...]:
     """The provider's citations: the Anthropic instrumentor keeps them by block in `metadata`, else in the raw reply."""
     in_reply = mentions(raw, "output.value") if isinstance(raw, str) and may_cite(raw) else ()
-    if in_reply or '"citations"' not in str(attributes.get("metadata") or ""):
+    if in_reply or "metadata" not in attributes or '"citations"' not in str(attributes["metadata"] or ""):
         return in_reply
     held = decode(attributes["metadata"]).value
     by_block = held.get("citations") if isinstance(held, Mapping) else None

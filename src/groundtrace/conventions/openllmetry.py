@@ -46,7 +46,8 @@ _OF_LITELLM = "set litellm.turn_off_message_logging = False (turn_off_message_lo
 _INPUTS = ("traceloop.entity.input", "gen_ai.task.input", "gen_ai.tool.call.arguments")
 _OUTPUTS = ("traceloop.entity.output", "gen_ai.task.output", "gen_ai.tool.call.result")
 _PROPERTY = "traceloop.association.properties."
-_SESSIONS = ("session_id", "thread_id", "conversation_id", "chat_id")
+_SESSIONS = tuple((name, _PROPERTY + name) for name in ("session_id", "thread_id", "conversation_id", "chat_id"))
+_USERS = (("user_id", f"{_PROPERTY}user_id"),)
 _CALLS: Mapping[str, Role] = {
     "chat": "generation",
     "completion": "generation",
@@ -354,13 +355,17 @@ def _facts(attributes: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """The session and the user: as association properties, in older versions only in the input's metadata."""
     metadata = given.get("metadata") if isinstance(given, Mapping) else None
     metadata = metadata if isinstance(metadata, Mapping) else {}
-
-    def told(*names: str) -> str | None:
-        for name in names:
-            if value := text(attributes.get(_PROPERTY + name)) or (metadata and text(metadata.get(name))):
-                return value
-        return None
-
     version = text(attributes.get("traceloop.prompt.version"))
     slices = {"prompt_version": version} if version else {}
-    return {"session": told(*_SESSIONS), "user": told("user_id"), "slices": slices}
+    session, user = _told(attributes, metadata, _SESSIONS), _told(attributes, metadata, _USERS)
+    return {"session": session, "user": user, "slices": slices}
+
+
+def _told(attributes: Mapping[str, Any], metadata: Mapping[str, Any], names: Iterable[tuple[str, str]]) -> str | None:
+    """The first of these facts that an association property tells, or the metadata under its plain name."""
+    for name, told_as in names:
+        if told_as in attributes and (value := text(attributes[told_as])):
+            return value
+        if name in metadata and (value := text(metadata[name])):
+            return value
+    return None

@@ -8,6 +8,7 @@ a provider's reply cites in `cited`.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -24,8 +25,8 @@ MANY = 10_000
 """How many items of a list are looked at."""
 
 _DEPTH = 6
-_SHARED = 300
-"""More attributes than that and what they are laid out as is not kept: hostile spans come in any shape."""
+_SHARED, _FEW = 300, 40
+"""More attributes of a span, or keys of an object, and what they tell is not kept: hostile spans come in any shape."""
 
 # The way Python prints an object: it names a document and cuts its text.
 _PRINTED = re.compile(r"<?\w+\(\w+=|<\w+[ .]|page_content=['\"]")
@@ -38,7 +39,7 @@ _IDS = ("id", "doc_id", "document_id", "chunk_id", "passage_id", "file_id", "id_
 _SCORES = ("score", "relevance_score", "similarity_score", "similarity")
 _METADATA = ("metadata", "attributes", "meta")
 _TIMES = ("timestamp", "date", "published_at", "published", "updated_at", "last_modified", "created_at")
-_DATED, _NAMED = frozenset(_TIMES), frozenset((*_IDS[1:], *_TIMES))
+_NAMED = frozenset((*_IDS[1:], *_TIMES))
 _LISTS = (
     *("documents", "results", "passages", "sources", "chunks", "matches", "hits", "docs", "nodes", "items"),
     *("contexts", "context", "source_nodes", "source_documents"),
@@ -155,7 +156,7 @@ def number(value: Any) -> float | None:
         found = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if abs(found) < float("inf") else None
+    return found if math.isfinite(found) else None
 
 
 # --- what was flattened into attributes -------------------------------------------------------------------------------
@@ -223,9 +224,12 @@ def documents(value: Any, attribute: str) -> tuple[Document, ...] | None:
     items = _items(decode(value).value)
     if items is None:
         return None
-    read = [_document(item, attribute) for item in islice(items, MANY)]
-    kept = tuple(d for d in read if d is not None)
-    return kept if len(kept) == len(read) else None
+    found = []
+    for item in islice(items, MANY):
+        if (document := _document(item, attribute)) is None:
+            return None
+        found.append(document)
+    return tuple(found)
 
 
 def _items(value: Any) -> list[Any] | tuple[Any, ...] | None:
@@ -254,31 +258,54 @@ def _document(item: Any, attribute: str) -> Document | None:
     score = number(item[1]) if isinstance(item, (list, tuple)) and len(item) == 2 else None
     if score is not None and isinstance(item[0], Mapping):
         item = {"score": score, **item[0]}  # LangChain's pairs of a document and its score
-    if not isinstance(item, Mapping) or "role" in item:
+    if not isinstance(item, (dict, Mapping)) or "role" in item:  # what is a dict is soon known to be one
         return None
-    if not _WRAPS.isdisjoint(item):
+    keys = _keys_of(item)
+    if keys.wraps:
         for key in _WRAPPED:
             if isinstance(item.get(key), Mapping):
                 item = {**{k: v for k, v in item.items() if k != key}, **item[key]}
-    if item.get("type") in _SPEAKERS and "content" in item:
+        keys = _keys_of(item)
+    if keys.typed and item["type"] in _SPEAKERS and "content" in item:
         return None
-    written = _first_text(item, _TEXTS)
-    ident = _first(item, _IDS)
+    written = _first_text(item, keys.texts)
+    ident = _first(item, keys.ids)
     if written is None and ident is None:
         return None
     metadata = metadata_of(item)
     written = written or _first_text(metadata, _TEXTS)  # as vector stores keep it
     other_id, when = id_and_time(metadata)
-    ident = ident or other_id
-    when = (None if _DATED.isdisjoint(item) else _first(item, _TIMES)) or when
-    score = next((n for key in _SCORES if key in item and (n := number(item[key])) is not None), None)
-    return Document(said(written, attribute), ident, score, metadata, when)
+    dated = _first(item, keys.times) if keys.times else None
+    return Document(said(written, attribute), ident or other_id, _score(item, keys.scores), metadata, dated or when)
+
+
+class _Keys(Struct, frozen=True):
+    """Which of an object's keys tell a document's text, id, score and time, in the order they count."""
+
+    texts: tuple[str, ...]
+    ids: tuple[str, ...]
+    scores: tuple[str, ...]
+    times: tuple[str, ...]
+    wraps: bool
+    typed: bool
+
+
+def _keys_of(item: Mapping[str, Any]) -> _Keys:
+    """What an object's keys tell; those of one list have the same, so it is worked out once for all."""
+    keys = tuple(item)
+    return _told_by(keys) if len(keys) <= _FEW else _told_by.__wrapped__(keys)
+
+
+@lru_cache(maxsize=256)
+def _told_by(keys: tuple[str, ...]) -> _Keys:
+    texts, ids, scores, times = (tuple(k for k in known if k in keys) for known in (_TEXTS, _IDS, _SCORES, _TIMES))
+    return _Keys(texts, ids, scores, times, not _WRAPS.isdisjoint(keys), "type" in keys)
 
 
 def metadata_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """What is known of a document beside its text: its own metadata, else its other plain fields."""
     for key in _METADATA:
-        if key in item and isinstance(held := decode(item[key]).value, Mapping):
+        if key in item and isinstance(held := decode(item[key]).value, (dict, Mapping)):
             return held
     return {k: v for k, v in item.items() if k not in _TAKEN and isinstance(v, (str, int, float)) and v != ""}
 
@@ -293,6 +320,14 @@ def id_and_time(metadata: Mapping[str, Any]) -> tuple[str | None, str | None]:
 def _first(item: Mapping[str, Any], keys: Iterable[str]) -> str | None:
     for key in keys:
         if key in item and (told := text(item[key])):
+            return told
+    return None
+
+
+def _score(item: Mapping[str, Any], keys: Iterable[str]) -> float | None:
+    """The first of these fields that holds a number."""
+    for key in keys:
+        if (told := number(item[key])) is not None:
             return told
     return None
 

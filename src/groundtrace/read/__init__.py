@@ -52,6 +52,8 @@ def read(
     asked = requests(order, holds_passages)
     if not asked:
         return (_other(trace, order, nothing_asked(trace, said.keys(), [c.name for c in conventions])),)
+    if len(asked) == 1:
+        return (_record(trace, asked[0], alone=True, wanted=kind),)
     trees = Counter(request.tree for request in asked)
     return tuple(_record(trace, request, alone=trees[request.tree] == 1, wanted=kind) for request in asked)
 
@@ -72,10 +74,11 @@ def readings(trace: Trace, conventions: Sequence[Convention]) -> dict[int, Readi
     dropped = False
     for at, span in enumerate(trace.spans):
         dropped = dropped or span.dropped != 0
-        if span.is_judging:
-            continue
-        # In the order they are heard: the first to know a thing is believed.
-        said = [reading for one in chosen(span) if (reading := one.reading(span)) is not None]
+        said: list[Reading] = []
+        for one in chosen(span):  # in the order they are heard: the first to know a thing is believed
+            reading = one.reading(span)
+            if reading is not None:
+                said.append(reading)
         if said:
             found[at] = veiled(merged(said) if len(said) > 1 else said[0])
     limit, mends = length_limit(trace, found.values()), mended(trace)
@@ -110,6 +113,7 @@ def _record(trace: Trace, request: Request, *, alone: bool, wanted: Wanted) -> R
     query = query or (Found() if bare else find_query(request, final, named, context.places))
     answer = (declared_answer(request, final) if mapped else None) or find_answer(request, final)
     citations, doubt = _citations(answer, context, request, final)
+    gaps = [g for g in (query.gap, context.gap, answer.gap, doubt) if g is not None]
     return Record.trusted(
         id=sound(f"{trace.ref.trace_id}:{own.span.id}"),
         ref=_ref(ref, own.span.id, _keys(request)),
@@ -125,7 +129,7 @@ def _record(trace: Trace, request: Request, *, alone: bool, wanted: Wanted) -> R
         tags=_tags(request, own),
         risk="normal",
         signals=trace.signals,
-        gaps=_spelled([g for g in (query.gap, context.gap, answer.gap, doubt) if g is not None]),
+        gaps=_spelled(gaps) if gaps else (),
         origins=(*query.origins, *answer.origins, *context.origins),
     )
 
@@ -158,9 +162,10 @@ def _placed(trace: Trace, span: Span, given: Record) -> Record:
 
 def _ref(within: Ref, span_id: str | None, keys: Mapping[str, str] | None = None) -> Ref:
     """A span of the trace that is referred to, or that trace."""
-    ident = sound(span_id) if span_id is not None else None
-    held = {**within.keys, **keys} if keys else within.keys
-    return Ref(within.platform, within.project, sound(within.trace_id), ident, held)
+    named, ident = sound(within.trace_id), sound(span_id) if span_id is not None else None
+    if named is within.trace_id and ident == within.span_id and not keys:
+        return within
+    return Ref(within.platform, within.project, named, ident, {**within.keys, **keys} if keys else within.keys)
 
 
 def _keys(request: Request) -> dict[str, str]:
@@ -174,7 +179,9 @@ def _keys(request: Request) -> dict[str, str]:
 def _tags(request: Request, own: Seen) -> tuple[str, ...]:
     """The user's own, and what is to be known of the record."""
     told = [sound(tag) for seen in request.seen if seen.reading.tags for tag in seen.reading.tags]
-    return tuple(dict.fromkeys([*told, ROOT_MISSING] if own.orphan else told))
+    if own.orphan:
+        told.append(ROOT_MISSING)
+    return tuple(dict.fromkeys(told)) if told else ()
 
 
 def _targets(ref: Ref, request: Request, final: Seen | None, own: Seen, *, alone: bool) -> dict[Target, Ref]:
@@ -189,7 +196,7 @@ def _targets(ref: Ref, request: Request, final: Seen | None, own: Seen, *, alone
     retrievers = request.of("retrieval")
     retrieval = next(iter(retrievers or request.of("rerank") or request.of("tool")), None)
     if retrieval is not None:
-        for inner in retrievers:
+        for inner in retrievers[1:]:
             # A function around a retriever may be traced as one too: what it holds is the retriever.
             retrieval = inner if retrieval in inner.above() else retrieval
         targets["retrieval"] = _ref(ref, retrieval.span.id)
@@ -201,11 +208,12 @@ def _slices(request: Request, final: Seen | None, own: Seen) -> dict[str, str]:
     resource = own.span.resource
     if final is not None and final.span.resource is not resource:
         resource = {**final.span.resource, **resource}
-    embedding = next((s.reading.model for s in request.of("embedding") if s.reading.model), None)
+    embeddings = [s.reading.model for s in request.of("embedding") if s.reading.model]
+    retrievers = [s.span.name for s in request.of("retrieval") if s.span.name]
     known: dict[str, object] = {
         "generator_model": (final or own).reading.model,
-        "embedding_model": embedding,
-        "retriever": next((s.span.name for s in request.of("retrieval") if s.span.name), None),
+        "embedding_model": embeddings[0] if embeddings else None,
+        "retriever": retrievers[0] if retrievers else None,
         "environment": resource.get("deployment.environment.name") or resource.get("deployment.environment"),
         "service": resource.get("service.name"),
     }
@@ -227,9 +235,9 @@ def _citations(
     """
     if answer.value is None:
         return (), None
-    citing = next((s.reading for s in (final, request.top) if s is not None and s.reading.citations), None)
-    told = citing.output.value if citing is not None and citing.output is not None else ""
-    mentions = citing.citations if citing is not None else ()
+    citing = [s.reading for s in (final, request.top) if s is not None and s.reading.citations]
+    told = citing[0].output.value if citing and citing[0].output is not None else ""
+    mentions = citing[0].citations if citing else ()
     noted = [_placed_in(answer.value, m, told, context) for m in mentions]
     cited = cite(answer.value, context.passages, noted, counted=context.counted)
     if context.doubt is None or not any(c.origin == "inline" for c in cited):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -33,8 +32,7 @@ _CONTEXTS = (
     *("context", "contexts", "context_str", "documents", "docs", "passages", "sources", "chunks", "text_chunks"),
     *("retrieved_documents", "retrieved_context", "search_results", "evidence", "knowledge"),
 )
-_FIRST = {name: at for at, name in enumerate(_CONTEXTS)}
-"""Which of a prompt's parts that may hold the passages is looked at first."""
+"""The parts of a prompt that may hold the passages, in the order they are looked at."""
 
 _FEW = 20  # messages of one turn of the user's that passages are looked for in
 _NO_TEXT = (
@@ -92,15 +90,15 @@ class _Found(Struct, frozen=True):
 def find_context(request: Request, final: Seen | None, named: Seen | None, ref: Ref) -> Context:
     """The context of a request's answer; `named` is the span that names the prompt's parts, `ref` the trace."""
     request = until_answered(request, final)
-    known, texts, void = known_of(request), [*shown(final, named)], of_no_account(request, final)
-    answers = [s for s in tool_results(request, final) if s.said not in void]
-    tools = [s for s in answers if not is_empty(s.said)]
+    known, texts = known_of(request), [*shown(final, named)]
+    answers, void = _answered(request, final)
     spans: dict[str, tuple[Span, ...]] = {}
     in_prompt = _in_texts([s for s in texts if s.said.legible], known, spans)
-    masked = _masked(request, known, [*answers, *(s for s in texts if s.holds_nothing_else or not in_prompt)], void)
+    bare = [s for s in texts if s.holds_nothing_else] if in_prompt else texts
+    masked = _masked(request, known, [*answers, *bare], void)
     if masked is not None:
         return Context(gap=lost("context", "masked", masked.remedy))
-    blocks, lists = _blocks(final), [in_prompt, *_in_tools(tools, known, spans)]
+    blocks, lists = _blocks(final), [in_prompt, *_in_tools(answers, known, spans)]
     shows = bool(in_prompt or blocks)
     if all(f.number is None and f.known is None for found in lists for f in found):
         recorded = _recorded(request, final, known, blocks)
@@ -117,7 +115,7 @@ def find_context(request: Request, final: Seen | None, named: Seen | None, ref: 
         why = nothing(request, final, known, [s.said for s in texts], [s.said for s in answers])
         return Context(gap=why, places=spans)
     context = _passages(found, ref)
-    doubt = context.doubt or _doubt(found, texts, known, shows=shows)
+    doubt = context.doubt if context.doubt or context.counted else _doubt(texts, known, shows=shows)
     return replace(context, doubt=doubt, places=spans, cited=_cited(blocks, context.passages))
 
 
@@ -209,12 +207,12 @@ def shown(final: Seen | None, named: Seen | None) -> Iterator[_Shown]:
     spoken = [m for m in messages if m.text is not None]
     if named is not None:
         variables = named.reading.variables
-        for name in sorted(_FIRST.keys() & variables.keys(), key=_FIRST.__getitem__):
-            if _belongs(variables[name], spoken):
+        for name in _CONTEXTS:
+            if name in variables and _belongs(variables[name], spoken):
                 yield _Shown(variables[name], named, holds_nothing_else=True)
     if final is None:
         return
-    for message in (*_asked(messages), *(m for m in reversed(spoken) if m.role == "system")):
+    for message in (*_asked(messages), *[m for m in reversed(spoken) if m.role == "system"]):
         if message.text is not None:
             yield _Shown(message.text, final)
 
@@ -253,6 +251,14 @@ def tool_results(request: Request, final: Seen | None) -> Iterator[_Shown]:
     yield from found
 
 
+def _answered(request: Request, final: Seen | None) -> tuple[list[_Shown], Collection[Said]]:
+    """What tools answered in this turn, and those of all their results that nothing can be read from."""
+    if not request.of("tool") and (final is None or not any(m.tools for m in final.reading.messages)):
+        return [], ()
+    void = of_no_account(request, final)
+    return [s for s in tool_results(request, final) if s.said not in void], void
+
+
 def _blocks(final: Seen | None) -> list[tuple[int, Document]]:
     """Passages handed over as blocks, with their position among all blocks.
 
@@ -288,20 +294,25 @@ def _in_texts(texts: Iterable[_Shown], known: Sequence[Known], spans: dict[str, 
     """
     best: tuple[list[_Found], tuple[Span, ...], str] = ([], (), "")
     most = (0, False)
-    every = len([k for k in known if k.document.text is not None and k.document.text.legible])
+    written = _legible(known)
     for shown in texts:
-        found, where = _in_text(shown, known)
+        found, where = _in_text(shown, known, written)
         # A few words found anywhere (a name, a number) need not be the passage.
-        told = [f for f in found if f.number is not None or len(f.said.value) >= SAME]
-        held = len({id(f.known) for f in told if f.known is not None})
+        told = [f.known for f in found if f.number is not None or len(f.said.value) >= SAME]
+        held = len({id(known) for known in told if known is not None})
         counts = bool(found) and found[0].number is not None and (held > 0 or not _is_plain(shown.said.value, where))
         if found and (not best[0] or (held, counts) > most):
             best, most = (found, where, shown.said.value), (held, counts)
-        if counts and held >= every:
+        if counts and held >= len(written):
             break
     if best[0]:
         spans[best[2]] = best[1]
     return best[0]
+
+
+def _legible(known: Iterable[Known]) -> list[Known]:
+    """Those of the known documents whose text can be looked for."""
+    return [k for k in known if k.document.text is not None and k.document.text.legible]
 
 
 def _is_plain(text: str, where: Sequence[Span]) -> bool:
@@ -311,12 +322,14 @@ def _is_plain(text: str, where: Sequence[Span]) -> bool:
 
 
 def _in_tools(
-    tools: Iterable[_Shown], known: Sequence[Known], spans: dict[str, tuple[Span, ...]]
+    answers: Iterable[_Shown], known: Sequence[Known], spans: dict[str, tuple[Span, ...]]
 ) -> list[list[_Found]]:
-    """The passages of every tool's result: numbered, listed, else the result itself."""
+    """The passages of every tool's result that is not empty: numbered, listed, else the result itself."""
     found: list[list[_Found]] = []
-    for shown in tools:
-        inside, where = _in_text(shown, known) if shown.said.legible else ([], ())
+    for shown in answers:
+        if is_empty(shown.said):
+            continue
+        inside, where = _in_text(shown, known, _legible(known)) if shown.said.legible else ([], ())
         if inside:
             spans[shown.said.value] = where
         listed = [
@@ -326,17 +339,17 @@ def _in_tools(
     return found
 
 
-def _in_text(shown: _Shown, known: Sequence[Known]) -> tuple[list[_Found], tuple[Span, ...]]:
-    """The passages a text numbers; else the known ones it holds, in its order."""
+def _in_text(shown: _Shown, known: Sequence[Known], written: Sequence[Known]) -> tuple[list[_Found], tuple[Span, ...]]:
+    """The passages a text numbers; else the known ones it holds, in its order; `written` are those with a text."""
     prompt = shown.said.value
-    written = [k for k in known if k.document.text is not None and k.document.text.legible]
     where = places([words_of(k.document) for k in written], prompt)
     spans = [span for span in where if span is not None]
     entries = numbered(prompt, spans, loose=shown.holds_nothing_else)
     if entries:
-        ending = {span[1]: k for span, k in zip(where, written, strict=True) if span is not None}
-        told_apart = len({k.key for k in known}) == len(known)
-        found = [_entry(e, shown, known, ending.get(e.end) if told_apart else None) for e in entries]
+        ending: dict[int, Known] = {}
+        if len({k.key for k in known}) == len(known):  # told apart by their texts
+            ending = {span[1]: k for span, k in zip(where, written, strict=True) if span is not None}
+        found = [_entry(e, shown, known, ending.get(e.end)) for e in entries]
         return found, tuple([(e.start, e.end) for e in entries])
     inside: dict[Span, Known] = {}
     for span, k in zip(where, written, strict=True):
@@ -415,13 +428,15 @@ def _apart(lists: Sequence[Sequence[_Found]], known: Sequence[Known]) -> list[_F
 def _passages(found: Sequence[_Found], ref: Ref) -> Context:
     """Passages with unique ids, ranked by their numbers where these tell them apart, else in order."""
     given = [f.number for f in found if f.number is not None]
-    unique = len(set(given)) == len(given)
-    ahead = count(max(given, default=0) + 1) if unique else count(1)
-    ranks = [f.number if f.number is not None and unique else next(ahead) for f in found]
+    unique = len({*given}) == len(given)
+    ranks = given
+    if not unique or len(given) < len(found):
+        ahead = count(max(given, default=0) + 1) if unique else count(1)
+        ranks = [f.number if f.number is not None and unique else next(ahead) for f in found]
     taken: set[str] = set()
     retrievers: dict[int, Ref] = {}
     passages, origins = [], []
-    for at, (one, rank) in enumerate(sorted(zip(found, ranks, strict=True), key=itemgetter(1))):
+    for at, (rank, _, one) in enumerate(sorted(zip(ranks, count(), found, strict=False))):
         passages.append(_passage(one, rank, taken, _retriever(one, ref, retrievers)))
         origins.append(
             Origin.trusted(field=f"context[{at}]", span_id=sound(one.seen.span.id), attribute=sound(one.said.attribute))
@@ -460,10 +475,8 @@ def _passage(found: _Found, rank: int, taken: set[str], target: tuple[Ref, int] 
 # --- what is not known -----------------------------------------------------------------------------------------------
 
 
-def _doubt(found: Sequence[_Found], texts: Iterable[_Shown], known: Sequence[Known], *, shows: bool) -> Gap | None:
+def _doubt(texts: Iterable[_Shown], known: Sequence[Known], *, shows: bool) -> Gap | None:
     """A doubt about the numbers: the order is the retriever's, and what is left of the prompt does not show it."""
-    if any(f.number is not None for f in found):
-        return None
     # Where another text shows the passages, a cut one may still have numbered them.
     cut = next((s for s in texts if s.said.state == "truncated" or (not shows and s.said.state != "present")), None)
     if cut is None:

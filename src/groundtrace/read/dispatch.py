@@ -1,4 +1,7 @@
-"""Which conventions are asked about a span: those one of whose marks stands on it, its events, logs or scope."""
+"""Which conventions are asked about a span: those one of whose marks stands on it, its events, logs or scope.
+
+Nobody is asked about the spans our own judges left.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,8 @@ class Dispatch:
         return chosen
 
     def _asked(self, span: Span) -> tuple[Convention, ...]:
+        if span.is_judging:
+            return ()
         marked = self._marked
         bits = self._everywhere | (marked[span.scope] if span.scope in marked else self._mark(span.scope))
         for name in span.attributes:

@@ -46,7 +46,10 @@ class Found(Struct, frozen=True):
 def named_parts(request: Request, final: Seen | None) -> Seen | None:
     """The span that names the parts of the final prompt: the last one before or around the generation."""
     last = final.place if final is not None else len(request.seen) and request.seen[-1].place
-    return next((s for s in reversed(request.seen) if s.place <= last and s.reading.variables), None)
+    for seen in reversed(request.seen):
+        if seen.reading.variables and seen.place <= last:
+            return seen
+    return None
 
 
 # --- the query --------------------------------------------------------------------------------------------------------
@@ -60,9 +63,9 @@ def find_query(
     Where it is JSON that breaks off, a later place counts whose words stand whole in what is left of it.
     `passages` tells where passages stand in the texts the model was shown: no question is looked for inside them.
     """
-    masked = next((said for said in _asked_outright(request, final) if said.state == "masked"), None)
-    if masked is not None:
-        return Found(gap=lost("query", "masked", masked.remedy))
+    for said in _asked_outright(request, final):
+        if said.state == "masked":
+            return Found(gap=lost("query", "masked", said.remedy))
     hidden: Said | None = None
     for said, seen in candidates(request, final, named, passages):
         if said.legible and (hidden is None or _shows(hidden.value, said.value)):
@@ -73,11 +76,10 @@ def find_query(
     return Found(gap=_unasked(request, final) if hidden is None else lost("query", hidden.state, hidden.remedy))
 
 
-def _asked_outright(request: Request, final: Seen | None) -> Iterator[Said]:
+def _asked_outright(request: Request, final: Seen | None) -> list[Said]:
     """What the request, the agents around the generation and the generation itself were asked."""
-    yield from (s.reading.query for s in around(request, final) if s.reading.query is not None)
-    if final is not None:
-        yield from _spoken_last(final)
+    asked = [s.reading.query for s in around(request, final) if s.reading.query is not None]
+    return asked if final is None else [*asked, *_spoken_last(final)]
 
 
 def _spoken_last(final: Seen) -> list[Said]:
@@ -98,19 +100,29 @@ def candidates(
 ) -> Iterator[_Place]:
     """The places a query is looked for, in the order they count."""
     if named is not None:
-        named_question = (named.reading.variables.get(name) for name in QUESTIONS)
-        yield from ((said, named) for said in named_question if said is not None)
+        variables = named.reading.variables
+        for name in QUESTIONS:
+            if name in variables:
+                yield variables[name], named
     spoken = _spoken_last(final) if final is not None else []
     prompts = {said.value for said in spoken if passages.get(said.value) or context_section(said.value)}
-    outright = ((s.reading.query, s) for s in around(request, final))
-    searched = ((s.reading.query, s) for s in (*request.of("retrieval"), *request.of("rerank"), *request.of("tool")))
-    told = ((_question_in(said, passages), final) for said in spoken if final is not None)
-    # A model that calls its tools itself words what they search for: there the user's own words are in the talk.
-    order = (outright, told, searched) if final is not None and _called(final) else (outright, searched, told)
-    for said, seen in itertools.chain.from_iterable(order):
+    for said, seen in _asked_or_searched(request, final, spoken, passages):
         if said is not None:
             # What the request was asked may be the filled prompt itself: its question is in it.
             yield (_question_in(said, passages) if said.value in prompts else said), seen
+
+
+def _asked_or_searched(
+    request: Request, final: Seen | None, spoken: Sequence[Said], passages: Mapping[str, Sequence[Span]]
+) -> Iterator[tuple[Said | None, Seen]]:
+    """What was asked, what was searched for, and what the user said: the first of them where a query stands best."""
+    for seen in around(request, final):
+        yield seen.reading.query, seen
+    searched = ((s.reading.query, s) for s in (*request.of("retrieval"), *request.of("rerank"), *request.of("tool")))
+    told = ((_question_in(said, passages), final) for said in spoken if final is not None)
+    # A model that calls its tools itself words what they search for: there the user's own words are in the talk.
+    order = (told, searched) if final is not None and _called(final) else (searched, told)
+    yield from itertools.chain(*order)
 
 
 def _called(final: Seen) -> bool:
@@ -145,8 +157,11 @@ def find_answer(request: Request, final: Seen | None) -> Found:
     if hidden is not None:
         return Found(gap=hidden)
     answers = final is not None and final.span.status != "error" and not final.reading.calls
-    told = [p for p in (outer if _delivered(request, final) else None, own if answers else None) if p is not None]
-    told = [place for place in told if place[0].state == "present"]
+    told: list[_Place] = []
+    if outer is not None and outer[0].state == "present" and _delivered(request, final):
+        told.append(outer)
+    if own is not None and own[0].state == "present" and answers:
+        told.append(own)
     if not told:
         handed = _handed_over(request, final) if outer is None and own is None else None
         return Found(gap=_unanswered(request, final)) if handed is None else handed
@@ -163,10 +178,9 @@ def _alike(one: str, other: str) -> bool:
 
 def _hidden(request: Request, outer: _Place | None, own: _Place | None, final: Seen | None) -> Gap | None:
     """The gap where the answer is masked or cut; a whole output of the generation needs no other."""
-    told = (*(s.reading.output for s in around(request, final)), own[0] if own is not None else None)
-    masked = next((said for said in told if said is not None and said.state == "masked"), None)
-    if masked is not None:
-        return lost("answer", "masked", masked.remedy)
+    for said in (*[s.reading.output for s in around(request, final)], own[0] if own is not None else None):
+        if said is not None and said.state == "masked":
+            return lost("answer", "masked", said.remedy)
     if own is not None:
         return lost("answer", own[0].state, own[0].remedy) if own[0].state != "present" else None
     if final is not None and final.reading.content == "truncated" and final.span.status != "error":
@@ -255,7 +269,10 @@ def _fault(failed: Seen) -> str:
 def history(final: Seen | None) -> tuple[Turn, ...]:
     """What user and assistant said before the last question."""
     messages = final.reading.messages if final is not None else ()
-    spoken = [m for m in messages[: max(asked_at(messages), 0)] if m.role in {"user", "assistant"}]
+    began = asked_at(messages)
+    if began <= 0:
+        return ()
+    spoken = [m for m in messages[:began] if m.role in {"user", "assistant"}]
     return tuple(
         [Turn.trusted(role=m.role, text=sound(m.text.value)) for m in spoken if m.text is not None and m.text.legible]
     )

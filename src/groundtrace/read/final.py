@@ -49,7 +49,10 @@ def around(request: Request, final: Seen | None) -> Sequence[Seen]:
 
 def outer_output(request: Request, final: Seen | None) -> tuple[Said, Seen] | None:
     """What the request or an agent around the generation gave back, the outermost that tells any."""
-    return next(((s.reading.output, s) for s in around(request, final) if s.reading.output is not None), None)
+    for seen in around(request, final):
+        if seen.reading.output is not None:
+            return seen.reading.output, seen
+    return None
 
 
 def _chosen(request: Request) -> tuple[Seen | None, bool]:

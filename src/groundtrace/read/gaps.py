@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from itertools import chain, compress, repeat
-from operator import is_
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -85,9 +83,7 @@ def length_limit(trace: Trace, readings: Iterable[Reading] = ()) -> int | None:
     """
     held_texts = [span.attributes for span in trace.spans]
     held_texts += [log.attributes for span in trace.spans if span.logs for log in span.logs]
-    # Asked of every value of every trace: all of it without a step of Python's own.
-    values = [*chain.from_iterable([held.values() for held in held_texts])]
-    lengths = [*map(len, compress(values, map(is_, map(type, values), repeat(str))))]
+    lengths = [len(value) for held in held_texts for value in held.values() if type(value) is str]
     longest = max(lengths, default=0)
     if longest < _SHORTEST_LIMIT or lengths.count(longest) < 2:
         return None

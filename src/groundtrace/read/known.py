@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from groundtrace.model import Document
@@ -26,8 +26,7 @@ _LABELLED = re.compile(r"\s*[\[【](\d{1,3})[\]】][:.]?\s+")
 _MOST = 10_000  # more than any retriever returns: a bound for hostile traces
 
 
-@dataclass(slots=True, eq=False)
-class Known:
+class Known(msgspec.Struct, eq=False, gc=False):
     """A document as the trace records it somewhere, with all that is known of it."""
 
     document: Document

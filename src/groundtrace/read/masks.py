@@ -102,7 +102,10 @@ def _hides_something(reading: Reading) -> bool:
 
 
 def _any_veiled(documents: tuple[Document, ...]) -> bool:
-    return any(_is_veiled(document.text) for document in documents[:_MANY])
+    for document in documents[:_MANY]:  # noqa: SIM110 - asked of every document there is
+        if _is_veiled(document.text):
+            return True
+    return False
 
 
 def _is_veiled(said: Said | None) -> bool:

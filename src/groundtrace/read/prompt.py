@@ -181,21 +181,19 @@ def _beside(prompt: str, spans: Sequence[Span]) -> tuple[Entry, ...]:
     if len(spans) < 2 or "<" in prompt:
         return ()
     found: list[Entry] = []
-    after = 0
+    after = due = 0
     for start, end in spans:
         line = prompt.rfind("\n", after, start) + 1
         label = _BESIDE.fullmatch(prompt, line, start) if line > after or after == 0 else None
         if label is None or prompt[start] in _OF_LABELS:
             return ()
-        number, ident = label.groups()
-        found.append(Entry(int(number), ident and ident.strip(), prompt[start:end].strip(), line, end))
+        number, ident = int(label["n"]), label["id"]
+        if found and (number != due or (ident is None) is not (found[0].id is None)):
+            return ()
+        due = number + 1
+        found.append(Entry(number, ident and ident.strip(), prompt[start:end].strip(), line, end))
         after = end
     first = found[0]
-    due = first.number
-    for entry in found:
-        if entry.number != due or (entry.id is None) is not (first.id is None):
-            return ()
-        due += 1
     if first.number > 1:
         return ()
     more = prompt.find(f"[{due}]", after) >= 0 or prompt.find(f"[{first.number}]", 0, first.start) >= 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import astuple, replace
 
 from groundtrace.model import Reading, Span, Struct, Trace
-from groundtrace.read.turns import sessions
+from groundtrace.read.turns import is_silent, sessions
 from groundtrace.read.twins import without_twins
 
 _NEVER = 1 << 62
@@ -58,9 +58,9 @@ class Request:
         known = self._by_role or self._sorted()
         if not others:
             return known.get(role, _NONE)
-        held = known.keys() & {role, *others}
+        held = [one for one in (role, *others) if one in known]
         if len(held) < 2:
-            return known[held.pop()] if held else _NONE
+            return known[held[0]] if held else _NONE
         return [s for s in self.seen if s.reading.role in held]
 
     def take(self, more: Iterable[Seen]) -> None:
@@ -96,20 +96,24 @@ def walk(trace: Trace, readings: Mapping[int, Reading]) -> tuple[Seen, ...]:
     What runs inside a span that stands aside (an evaluator's own calls) is left without a reading.
     """
     spans = trace.spans
-    first: dict[str, int] = {}
-    for at, span in enumerate(spans):
-        first.setdefault(span.id, at)
+    first = {spans[at].id: at for at in range(len(spans) - 1, -1, -1)}
     starts = [_NEVER if span.start is None else span.start for span in spans]
     in_time = sorted(range(len(spans)), key=starts.__getitem__)
     parents = [first.get(span.parent_id, at) if span.parent_id else at for at, span in enumerate(spans)]
     below: dict[int, list[int]] = {}
+    tops: list[int] = []
     for at in reversed(in_time):  # those that began last lie at the bottom of the pile
-        below.setdefault(parents[at], []).append(at)
-    tops = [at for at in in_time if parents[at] == at]
+        above = parents[at]
+        if above == at:
+            tops.append(at)
+        elif above in below:
+            below[above].append(at)
+        else:
+            below[above] = [at]
     order: dict[int, Seen] = {}
     asides: set[int] = set()
     # What is left when all trees are walked hangs in circles of parents: each is entered where it started.
-    for top in (*tops, *in_time):
+    for top in (*reversed(tops), *in_time):
         if top in order:
             continue
         tree = _tree_of(spans[top], first)
@@ -145,6 +149,8 @@ def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> lis
     A span that a user's own mapping tells the whole of is a request by itself, wherever it stands. What stands around
     it is none then, and other generations of its tree are steps.
     """
+    if _is_one(order):
+        return [Request(order[0], [*order])]
     whole = _whole(order) if any(seen.reading.declared for seen in order) else {}
     stepped = {top.tree for top in whole.values()}
     owners = _owners(order, whole)
@@ -170,6 +176,18 @@ def requests(order: Sequence[Seen], stands_alone: Callable[[Seen], bool]) -> lis
     spare = (s for s in order if s.place not in held)
     _share(found, [s for s in spare if s.reading.role != "generation" or s.tree not in stepped])
     return found
+
+
+def _is_one(order: Sequence[Seen]) -> bool:
+    """Whether all stands below one request that says something and generates, as in most traces."""
+    if not order or order[0].reading.role not in {"request", "agent"} or is_silent(order[0]):
+        return False
+    generates = False
+    for seen in order:
+        if seen.reading.declared or (seen.parent is None and seen.place > 0):
+            return False
+        generates = generates or seen.reading.role == "generation"
+    return generates
 
 
 def _whole(order: Sequence[Seen]) -> dict[int, Seen]:

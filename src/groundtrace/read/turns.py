@@ -62,7 +62,7 @@ def sessions(order: Sequence[Seen]) -> tuple[set[int], set[int]]:
     """
     around: set[int] = set()
     turns: set[int] = set()
-    if not any(_is_silent(seen) for seen in order):
+    if not any(map(is_silent, order)):
         return around, turns
     found = _Below()
     for seen in reversed(order):
@@ -70,7 +70,7 @@ def sessions(order: Sequence[Seen]) -> tuple[set[int], set[int]]:
         nearest, beside, holds = found.of(seen)
         if not holds:
             continue
-        if _is_silent(seen) and not beside and _are_turns(nearest[::-1]):
+        if is_silent(seen) and not beside and _are_turns(nearest[::-1]):
             around.add(seen.place)
             turns.update(s.place for s in nearest)
         elif role in {"request", "agent"} or (role == "other" and seen.reading.query and seen.reading.output):
@@ -106,7 +106,8 @@ class _Below:
             self._nearest[above.place] = nearest
 
 
-def _is_silent(seen: Seen) -> bool:
+def is_silent(seen: Seen) -> bool:
+    """Whether a request or an agent tells neither what it was asked nor what it answered, and nothing hides it."""
     reading = seen.reading
     if reading.role not in {"request", "agent"}:
         return False

@@ -50,9 +50,12 @@ def until_answered(request: Request, final: Seen | None) -> Request:
     """
     if final is None or final.reading.calls or final.reading.output is None:
         return request
+    steps = request.of(*_STEPS)
+    if not steps or steps[-1].place < final.place:
+        return request
     late = {
         seen.place
-        for seen in request.of(*_STEPS)
+        for seen in steps
         if seen.place > final.place and _began_after(seen, final) and final not in seen.above()
     }
     if not late or not _answered(request, final, final.reading.output):

@@ -12,7 +12,6 @@ import json
 import re
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
@@ -197,16 +196,15 @@ NESTED = object()
 """Stands for JSON that is nested too deep to be read."""
 
 
-@dataclass(slots=True)
-class Parsed:
+class Parsed(msgspec.Struct):
     """The messages of one JSON text, and what it took to read them."""
 
-    exports: list[Export] = field(default_factory=list)
-    replaced: list[Span | LogRecord] = field(default_factory=list)
+    exports: list[Export] = msgspec.field(default_factory=list)
+    replaced: list[Span | LogRecord] = msgspec.field(default_factory=list)
     """Messages whose text was no Unicode here and there; U+FFFD stands in its place."""
     misshapen: int = 0
     """Resources, spans and log records that fit no reading of the protocol."""
-    others: list[object] = field(default_factory=list)
+    others: list[object] = msgspec.field(default_factory=list)
     """JSON values that are no OTLP, as they stand."""
     torn: bool = False
     """Whether the bytes of those were no UTF-8, or held half characters."""

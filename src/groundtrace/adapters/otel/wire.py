@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from groundtrace.adapters.lines import Problem, damage
@@ -44,13 +44,12 @@ class Note(NamedTuple):
     problem: Problem
 
 
-@dataclass(slots=True)
-class Decoded:
+class Decoded(msgspec.Struct):
     """What one text or message held."""
 
-    spans: list[Span] = field(default_factory=list)
-    logs: list[Log] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    spans: list[Span] = msgspec.field(default_factory=list)
+    logs: list[Log] = msgspec.field(default_factory=list)
+    notes: list[Note] = msgspec.field(default_factory=list)
     nameless: int = 0
     """Spans without a trace id: nothing can be joined to them."""
     misshapen: int = 0
