@@ -10,15 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.conventions.messages import (
-    last_user_text,
-    message,
-    messages,
-    question,
-    reply,
-    set_apart,
-    tool_result,
-)
+from groundtrace.conventions.messages import last_user_text, message, messages, set_apart, tool_result
+from groundtrace.conventions.wrapped import question, reply
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "shapes"
 WORDS = [

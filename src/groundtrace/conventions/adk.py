@@ -14,8 +14,9 @@ from itertools import islice
 from typing import Any
 
 from groundtrace.conventions.cited import mentions, searched
-from groundtrace.conventions.messages import last_user_text, message, question, tool_result
+from groundtrace.conventions.messages import last_user_text, message, tool_result
 from groundtrace.conventions.shapes import MANY, decode, listed, said, text
+from groundtrace.conventions.wrapped import question
 from groundtrace.model import Message, Reading, Said, Span, Tool
 
 _OWN = "gcp.vertex.agent"

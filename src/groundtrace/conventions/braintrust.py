@@ -23,7 +23,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from groundtrace.conventions.cited import mentions, searched
-from groundtrace.conventions.messages import answered, conversation, message, question, reply, tool_result
+from groundtrace.conventions.messages import answered, conversation, message, tool_result
 from groundtrace.conventions.shapes import (
     MANY,
     Decoded,
@@ -38,6 +38,7 @@ from groundtrace.conventions.shapes import (
     said,
     text,
 )
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Message, Reading, Role, Said, Span, Tool
 
 _ROW = "braintrust.row"

@@ -16,17 +16,9 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from groundtrace.conventions.messages import (
-    last_user_text,
-    message,
-    messages,
-    noted,
-    question,
-    reply,
-    set_apart,
-    tool_result,
-)
+from groundtrace.conventions.messages import last_user_text, message, messages, noted, set_apart, tool_result
 from groundtrace.conventions.shapes import decode, documents, said, text
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Message, Reading, Role, Said, Span, State, Struct, Tool
 
 _ROLES: Mapping[str, Role] = {

@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from groundtrace.conventions.messages import answered, conversation, last_user_text, message, question, tool_result
+from groundtrace.conventions.messages import answered, conversation, last_user_text, message, tool_result
 from groundtrace.conventions.shapes import decode, in_order, number, numbered, said, text
+from groundtrace.conventions.wrapped import question
 from groundtrace.model import Document, Message, Reading, Role, Said, Span, Tool
 
 _ASKED, _TOLD = "gen_ai.prompt", "gen_ai.completion"

@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from groundtrace.conventions.messages import last_user_text, message, question, tool_result
+from groundtrace.conventions.messages import last_user_text, message, tool_result
 from groundtrace.conventions.shapes import MANY, Decoded, blocks, decode, documents, handed, listed, said, text
+from groundtrace.conventions.wrapped import question
 from groundtrace.model import Document, Mention, Message, Reading, Role, Said, Span, Tool
 
 _GIVEN, _TOLD = "haystack.component.input", "haystack.component.output"

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from groundtrace.conventions.cited import mentions, searched
-from groundtrace.conventions.messages import answered, conversation, question, reply, tool_result
+from groundtrace.conventions.messages import answered, conversation, tool_result
 from groundtrace.conventions.shapes import (
     MANY,
     Decoded,
@@ -36,6 +36,7 @@ from groundtrace.conventions.shapes import (
     said,
     text,
 )
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Message, Reading, Role, Said, Span, Tool
 
 _TYPE, _INPUT, _OUTPUT = "langfuse.observation.type", "langfuse.observation.input", "langfuse.observation.output"

@@ -19,8 +19,9 @@ from itertools import islice
 from typing import Any
 
 from groundtrace.conventions.cited import mentions, searched
-from groundtrace.conventions.messages import CONTEXTS, answered, conversation, question, reply, tool_result
+from groundtrace.conventions.messages import CONTEXTS, answered, conversation, tool_result
 from groundtrace.conventions.shapes import MANY, decode, documents, said, text
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Mention, Message, Reading, Said, Span, Tool
 
 _ROW = "langsmith.run"

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from groundtrace.conventions.cited import may_cite, mentions, searched
-from groundtrace.conventions.messages import answered, conversation, parts, question, reply, tool_result
+from groundtrace.conventions.messages import answered, conversation, parts, tool_result
 from groundtrace.conventions.shapes import (
     Decoded,
     asks,
@@ -30,6 +30,7 @@ from groundtrace.conventions.shapes import (
     said,
     text,
 )
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Message, Reading, Role, Said, Span, Tool
 
 _INPUTS, _OUTPUTS, _TYPE = "mlflow.spanInputs", "mlflow.spanOutputs", "mlflow.spanType"

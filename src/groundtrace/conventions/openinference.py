@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from groundtrace.conventions.cited import may_cite, mention, mentions
-from groundtrace.conventions.messages import message, messages, question, reply, tool_result
+from groundtrace.conventions.messages import message, messages, tool_result
 from groundtrace.conventions.shapes import (
     Decoded,
     decode,
@@ -31,6 +31,7 @@ from groundtrace.conventions.shapes import (
     said,
     text,
 )
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Mention, Message, Reading, Role, Said, Span, Tool
 
 _ROLES: Mapping[str, Role] = {

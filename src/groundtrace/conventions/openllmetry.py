@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from groundtrace.conventions.messages import last_user_text, message, messages, question, reply, tool_result
+from groundtrace.conventions.messages import last_user_text, message, messages, tool_result
 from groundtrace.conventions.shapes import (
     MANY,
     Decoded,
@@ -38,6 +38,7 @@ from groundtrace.conventions.shapes import (
     said,
     text,
 )
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Event, Reading, Role, Said, Span, Tool
 
 _TRACE_CONTENT = "unset TRACELOOP_TRACE_CONTENT (or set it to true) in the traced process: content capture is off"

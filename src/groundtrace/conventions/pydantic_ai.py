@@ -20,15 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from groundtrace.conventions.cited import mentions, searched
-from groundtrace.conventions.messages import (
-    conversation,
-    last_user_text,
-    message,
-    messages,
-    question,
-    reply,
-    tool_result,
-)
+from groundtrace.conventions.messages import conversation, last_user_text, message, messages, tool_result
 from groundtrace.conventions.shapes import (
     MANY,
     Decoded,
@@ -39,6 +31,7 @@ from groundtrace.conventions.shapes import (
     said,
     text,
 )
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Mention, Message, Reading, Role, Said, Span, Tool
 
 _ALL = ("pydantic_ai.all_messages", "all_messages_events")

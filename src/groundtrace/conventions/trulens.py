@@ -16,8 +16,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from groundtrace.conventions.messages import conversation, last_user_text, parts, question, reply, tool_result
+from groundtrace.conventions.messages import conversation, last_user_text, parts, tool_result
 from groundtrace.conventions.shapes import asks, decode, documents, looks_up, number, retrieved, said, text
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Message, Reading, Role, Said, Span, Tool
 
 _BASE = "ai.observability."

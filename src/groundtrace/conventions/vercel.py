@@ -17,8 +17,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from groundtrace.conventions.messages import conversation, last_user_text, messages, question, reply, tool_result
+from groundtrace.conventions.messages import conversation, last_user_text, messages, tool_result
 from groundtrace.conventions.shapes import MANY, decode, documents, listed, number, said, text
+from groundtrace.conventions.wrapped import question, reply
 from groundtrace.model import Document, Message, Reading, Role, Said, Span, State, Tool
 
 _STEPS = (".doGenerate", ".doStream")
