@@ -26,14 +26,20 @@ ANSWER = "The night ferry leaves at 21:40 [1]."
 MADE_UP = "The night ferry serves a breakfast of nine courses [1]."
 
 
-def answer(tracer: Tracer, question: str, said: str = ANSWER, context: Context | None = None) -> int:
+def answer(
+    tracer: Tracer,
+    question: str,
+    said: str = ANSWER,
+    context: Context | None = None,
+    passages: Sequence[str] = PASSAGES,
+) -> int:
     """Retrieve, generate, and trace both in OpenInference's words; the trace's id."""
     kind = "openinference.span.kind"
     with tracer.start_as_current_span("answer", context, attributes={kind: "CHAIN"}) as chain:
         chain.set_attribute("input.value", question)
         with tracer.start_as_current_span("retrieve", attributes={kind: "RETRIEVER"}) as retrieval:
             retrieval.set_attribute("input.value", question)
-            for rank, text in enumerate(PASSAGES):
+            for rank, text in enumerate(passages):
                 retrieval.set_attribute(f"retrieval.documents.{rank}.document.id", f"d{rank}")
                 retrieval.set_attribute(f"retrieval.documents.{rank}.document.content", text)
         with tracer.start_as_current_span("generate", attributes={kind: "LLM"}) as generation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -37,6 +38,16 @@ def counting() -> Callable[[int], Iterator[int]]:
             yield number
 
     return count
+
+
+def warning() -> Callable[[int], Iterator[int]]:
+    """Warns before it answers."""
+
+    def warn(value: int) -> Iterator[int]:
+        logging.getLogger("groundtrace.judges").warning("still waiting, for the %d. time", value)
+        yield value
+
+    return warn
 
 
 def broken() -> Callable[[int], Iterator[object]]:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from groundtrace.live import BROKEN, Beat, Counts, harmless
 from groundtrace.live.apart import Apart, Lost
 from groundtrace.live.gathering import FULL, LATE, TOO_LARGE, UNFINISHED, Bounds, Gathering
-from sent_there import broken, counting, doubling
+from sent_there import broken, counting, doubling, warning
 
 
 class Clock:
@@ -315,6 +315,18 @@ def test_what_the_function_raises_is_told_and_the_process_stays(apart: Apart[int
     with pytest.raises(Lost, match="OSError: not below zero"):
         one(apart, -1)
     assert (one(apart, 4), apart.pid) == (8, pid)
+
+
+def test_what_is_warned_of_there_is_logged_here(caplog: pytest.LogCaptureFixture) -> None:
+    """By the logging of the program, before the answer is there."""
+    apart: Apart[int, int] = Apart(warning, patience=20)
+    answers = apart(3)
+    assert next(answers) == 3
+    assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("groundtrace.judges", "WARNING", "still waiting, for the 3. time")
+    ]
+    assert list(answers) == []
+    apart.close()
 
 
 def test_answers_come_one_by_one() -> None:

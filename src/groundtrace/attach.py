@@ -7,9 +7,10 @@ become things and nothing more: what an SDK calls stands in the adapter of its p
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 from groundtrace.adapters.experiments import Scoring
 from groundtrace.errors import PlanError
@@ -44,6 +45,8 @@ __all__ = ["braintrust", "langsmith", "otel"]
 _SCORES = ("all", "headline")
 _Conventions: TypeAlias = "Spec | Sequence[Spec] | Mapping[str, Any]"
 _Said = TypeVar("_Said")
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 
 
 class _LangSmith:
@@ -110,12 +113,27 @@ class _Braintrust:
         return Scorer(_scoring(rubric, judge, conventions, kind=kind, passages=passages, scores=scores))
 
 
+def _by_name(make: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+    """The same, but a name that it does not take is answered with the one that was meant."""
+    known = list(inspect.signature(make).parameters)[1:]
+
+    @functools.wraps(make)
+    def made(*args: _Given.args, **named: _Given.kwargs) -> _Made:
+        for name in named:
+            if name not in known:
+                raise PlanError(f"groundtrace.otel.{make.__name__}", name, "is no argument of it", valid=known)
+        return make(*args, **named)
+
+    return made
+
+
 class _OTel:
     """`groundtrace.otel`: a span processor and a span exporter for OpenTelemetry's SDK."""
 
     def __repr__(self) -> str:
         return "<groundtrace.otel: exporter, processor>"
 
+    @_by_name
     def processor(
         self,
         rubrics: Spec | Rubric | Sequence[Spec | Rubric] = (),
@@ -158,9 +176,11 @@ class _OTel:
         from groundtrace.adapters.otel.telling import Telling  # noqa: PLC0415 - same
         from groundtrace.live.gathering import Bounds  # noqa: PLC0415 - same
 
+        if isinstance(tell, str):
+            raise PlanError("tell", tell, "is no list", hint=f"write tell={[tell]!r}")
         strange = [one for one in tell if one not in _TOLD]
-        if strange or isinstance(tell, str):
-            raise PlanError("tell", strange[0] if strange else tell, "is no list of what can be told", valid=_TOLD)
+        if strange:
+            raise PlanError("tell", strange[0], "is nothing that can be told", valid=_TOLD)
         if drop not in ("newest", "oldest"):
             raise PlanError("drop", drop, "is no way to drop", valid=("newest", "oldest"))
         _positive(
@@ -187,6 +207,7 @@ class _OTel:
             tracer_provider=tracer_provider,
         )
 
+    @_by_name
     def exporter(
         self,
         inner: SpanExporter,
@@ -220,7 +241,7 @@ class _OTel:
         from groundtrace.live.gathering import Bounds  # noqa: PLC0415 - same
 
         if not hasattr(inner, "export"):
-            raise PlanError("inner", inner, "is no span exporter")
+            raise PlanError("inner", inner, "is no span exporter", hint=_AROUND)
         _positive(
             deadline=deadline, settle=settle, lifetime=lifetime, most_spans=most_spans, held_spans=held_spans,
             held_mb=held_mb, shutdown_seconds=shutdown_seconds,
@@ -246,6 +267,8 @@ class _OTel:
 
 
 _TOLD = ("events", "spans", "metrics")
+
+_AROUND = "give the one that sends, and a processor around ours: BatchSpanProcessor(exporter(OTLPSpanExporter(), ...))"
 
 _LOG = logging.getLogger(__name__)
 
@@ -327,21 +350,33 @@ def _judging(
 
 def _share(sample: float) -> Callable[[str], bool] | None:
     """What picks this share of the traces; None where it is all."""
+    _no_text(sample=sample)
     if not _is_number(sample) or not 0 <= sample <= 1:
         raise PlanError("sample", sample, "is no share", hint="write a number from 0 to 1; 1 looks at all")
     return None if sample == 1 else functools.partial(picked, share=sample)
 
 
+def _no_text(**given: object) -> None:
+    """A number in quotes, as it comes from the environment, is told to be one."""
+    for name, value in given.items():
+        if isinstance(value, str):
+            raise PlanError(name, value, "is text and no number", hint=f"write {name}=float(...)")
+
+
 def _positive(**given: float) -> None:
+    _no_text(**given)
     for name, value in given.items():
         if not _is_number(value) or not 0 < value < float("inf"):
             raise PlanError(name, value, "must be more than 0")
 
 
 def _made(kind: Literal["rubric", "judge"], given: object) -> object:
-    """What a spec names, or the thing itself."""
+    """What a spec names, or the thing itself; a judge that lacks a key is refused here, where somebody sees it."""
     if isinstance(given, (str, Mapping)):
-        return load(cast("Any", kind), given)
+        made = load(cast("Any", kind), given)
+        if hasattr(made, "check"):
+            made.check()
+        return made
     if not hasattr(given, "cases" if kind == "rubric" else "hear"):
         hint = f'give a name, as in "{"source_support" if kind == "rubric" else "offline"}"'
         raise PlanError(kind, given, f"is no {kind}", hint=hint)

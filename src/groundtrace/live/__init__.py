@@ -30,6 +30,16 @@ _LOG = logging.getLogger(__name__)
 BROKEN = "broken"
 """Counted where our own code raised: a fault of ours, and nobody else's trouble."""
 
+NOT_IN_SAMPLE = "not_in_sample"
+"""Counted for each trace that the share leaves out."""
+
+UNSCORED = "unscored"
+"""Counted for each card that has no score: its trace counts as judged."""
+
+_REASONS = 16
+"""Reasons for which cards have no score that are told, at most: a rubric of somebody's may have any."""
+
+
 _AFTER_TROUBLE = 1.0
 _PAUSE = 50e-6
 _LOOK = 0.05
@@ -41,13 +51,16 @@ class Counts:
 
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
+        self._said: set[str] = set()
+        """The reasons for which cards have no score, as far as they were told."""
         self._lock = threading.RLock()
         born_again(self._reset)
 
-    def add(self, what: str, n: int = 1) -> None:
-        """Count."""
+    def add(self, what: str, n: int = 1) -> int:
+        """Count; how many there are now."""
         with self._lock:
             self._held[what] += n
+            return self._held[what]
 
     def told(self) -> Mapping[str, int]:
         """All of it so far."""
@@ -56,13 +69,30 @@ class Counts:
 
     def broke(self, where: str, error: BaseException) -> None:
         """Count a fault of ours; the first of its kind is told as well."""
-        self.add(BROKEN)
-        first = self.told()[BROKEN] == 1
+        first = self.add(BROKEN) == 1
         _LOG.log(logging.WARNING if first else logging.DEBUG, "%s broke: %r", where, error, exc_info=not first)
+
+    def passed_over(self) -> None:
+        """Count a trace that the share leaves out; of the first it is said, or a program that tries it sees nothing."""
+        if self.add(NOT_IN_SAMPLE) == 1:
+            _LOG.info(
+                "a trace is not judged: `sample` picks a share of them by their ids, a tenth where none is given; "
+                "sample=1 judges all"
+            )
+
+    def without_score(self, cards: Sequence[Unscored]) -> None:
+        """Count cards that have no score; of the first by each reason it is said what is to be mended."""
+        for card in cards:
+            self.add(UNSCORED)
+            first = card.reason not in self._said and len(self._said) < _REASONS
+            if first:
+                self._said.add(card.reason)
+            _LOG.log(logging.WARNING if first else logging.DEBUG, "a trace has no score: %s", card.words)
 
     def _reset(self) -> None:
         self._lock = threading.RLock()
         self._held.clear()
+        self._said.clear()
 
 
 def give_way() -> None:
@@ -70,12 +100,23 @@ def give_way() -> None:
     time.sleep(_PAUSE)
 
 
+class Unscored(NamedTuple):
+    """Why a card has no score: the reason by its name, and in words with what is to be mended."""
+
+    reason: str
+    words: str
+
+
 class Judged(NamedTuple, Generic[Said]):
-    """What became of a trace: what is to be said of it, or why it came to nothing; neither where nothing was asked."""
+    """What became of a trace: what is to be said of it, or why it came to nothing; neither where nothing was asked.
+
+    `unscored` has those of its cards that have no score.
+    """
 
     trace_id: str
     said: Said | None = None
     why: str = ""
+    unscored: tuple[Unscored, ...] = ()
 
 
 class Judging(Protocol[Said]):

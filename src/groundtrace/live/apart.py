@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import IO, Any, Generic, Literal, TypeAlias, TypeVar, cast
@@ -26,8 +27,8 @@ from groundtrace.live import born_again
 T = TypeVar("T")
 R = TypeVar("R")
 
-Told: TypeAlias = Literal["one", "over", "broke"]
-"""What comes back of a call: an answer, that there are no more, or why there are none."""
+Told: TypeAlias = Literal["one", "over", "broke", "note"]
+"""What comes back of a call: an answer, that there are no more, why there are none, or what is logged meanwhile."""
 
 _LENGTH = struct.Struct("!Q")
 _NICE = 10
@@ -52,7 +53,8 @@ class Apart(Generic[T, R]):
 
     What it gives is an iterable, of which each answer is given here as soon as it is there. `patience` is the seconds
     an answer may take, None for as long as the process lives; `starting` those the process has to begin, in which it
-    loads what is to be called. Called by one thread at a time. What the function raises is raised here as `Lost`.
+    loads what is to be called. Called by one thread at a time. What the function raises is raised here as `Lost`; what
+    groundtrace warns of there is logged here, also while an answer is waited for.
     """
 
     def __init__(
@@ -89,9 +91,10 @@ class Apart(Generic[T, R]):
                 raise Lost(str(said))
 
     def _answer(self, process: subprocess.Popen[bytes]) -> tuple[Told, object]:
-        if not _comes(_open(process.stdout), self._patience):
+        answer = _heard(process, self._patience)
+        if answer is None:
             raise Lost("closed" if self._closed else f"took longer than {self._patience:g} seconds")
-        return cast("tuple[Told, object]", _read(_open(process.stdout)))
+        return answer
 
     def start(self) -> None:
         """Start the process, unless there is one: the first call then takes no longer than others."""
@@ -141,10 +144,11 @@ class Apart(Generic[T, R]):
                 env=env | {"OTEL_SDK_DISABLED": "true"},
             )
             _send(_open(self._process.stdin), make)
-            if not _comes(_open(self._process.stdout), self._starting):
+            begun = _heard(self._process, self._starting)
+            if begun is None:
                 self._end()
                 raise Lost(f"its process did not begin within {self._starting:g} seconds")
-            told, why = _read(_open(self._process.stdout))
+            told, why = begun
         except (OSError, EOFError, ValueError, TypeError, AttributeError, pickle.PicklingError) as error:
             self._end()
             if self._closed:
@@ -181,21 +185,51 @@ def attend() -> None:
     calls, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a plugin prints is no answer
     with suppress(EOFError, OSError), calls, answers:
+        say = _noting(answers)
         try:
             made = pickle.loads(_told(calls))()  # noqa: S301 - of the process that started this one
         except Exception as error:  # noqa: BLE001 - told to the host
-            _write(answers, _why(error))
+            say(_why(error))
             return
-        _write(answers, ("over", None))
+        say(("over", None))
         while True:
             value = _read(calls)
             try:
                 for said in made(value):
-                    _write(answers, ("one", said))
+                    say(("one", said))
             except Exception as error:  # noqa: BLE001 - told to the host, which may be gone
-                _write(answers, _why(error))
+                say(_why(error))
             else:
-                _write(answers, ("over", None))
+                say(("over", None))
+
+
+def _noting(answers: IO[bytes]) -> Callable[[tuple[Told, object]], None]:
+    """What writes answers, one at a time; what groundtrace warns of from now on is written among them."""
+    turn = threading.RLock()
+
+    def say(what: tuple[Told, object]) -> None:
+        with turn:
+            _write(answers, what)
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            with suppress(OSError, ValueError):  # the host is gone
+                say(("note", (record.name, record.levelno, record.getMessage())))
+
+    logging.getLogger("groundtrace").addHandler(Notes(logging.WARNING))
+    return say
+
+
+def _heard(process: subprocess.Popen[bytes], seconds: float | None) -> tuple[Told, object] | None:
+    """The next answer, None where it takes longer; what is logged there until then is logged here."""
+    answers, end = _open(process.stdout), None if seconds is None else time.monotonic() + seconds
+    while _comes(answers, None if end is None else max(end - time.monotonic(), 0.0)):
+        told, said = cast("tuple[Told, Any]", _read(answers))
+        if told != "note":
+            return told, said
+        name, level, words = said
+        logging.getLogger(name).log(level, "%s", words)
+    return None
 
 
 def _why(error: Exception) -> tuple[Told, str]:

@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from groundtrace.adapters.published import results
 from groundtrace.evaluate import evaluate
 from groundtrace.judges.patient import Patient
-from groundtrace.live import Judged
+from groundtrace.live import Judged, Unscored
 from groundtrace.live.apart import Apart, Lost
 from groundtrace.plugins import load
 from groundtrace.read import read
@@ -32,6 +36,15 @@ Said = TypeVar("Said")
 Say: TypeAlias = "Callable[[Sequence[Scorecard]], Said]"
 """Makes of a trace's cards what is to be said of it."""
 
+_LOOK, _LONG, _RARELY = 1.0, 5.0, 300.0
+"""Seconds between two looks at a judge that is being asked, without an answer until it is said why, between two of
+those."""
+
+_SHOWN = 500
+"""Characters of a reason that are told."""
+
+_LOG = logging.getLogger(__name__)
+
 
 class Here(Generic[Said]):
     """Gives traces back in the order they are done; `say` makes of their cards what is wanted of them."""
@@ -49,6 +62,7 @@ class Here(Generic[Said]):
     ) -> None:
         self._rubrics = rubrics
         self._judge, self._conventions = Patient(judge), conventions
+        self._waiting = Waiting(getattr(judge, "trouble", None))
         self._say, self._headline_only = say, headline_only
         self._kind, self._passages = kind, passages
 
@@ -70,14 +84,15 @@ class Here(Generic[Said]):
                 asked += records
                 left[trace_id], cards[trace_id] = count, []
         said = []
-        with Isolated("", said.append):
+        with Isolated("", said.append), self._waiting.watched():
             for card in evaluate(asked, self._rubrics, self._judge):
                 trace_id = card.ref.trace_id
                 cards[trace_id].append(headline(card) if self._headline_only else card)
                 left[trace_id] -= 1
                 if not left[trace_id]:
                     del left[trace_id]
-                    yield Judged(trace_id, self._say(cards.pop(trace_id)))
+                    whole = cards.pop(trace_id)
+                    yield Judged(trace_id, self._say(whole), unscored=tuple(_unscored(whole)))
         self._judge.broke.clear()  # the cards say it, and this has no end
         for trace_id in left:
             yield Judged(trace_id, why=said[0] if said else "the judge said nothing of it")
@@ -87,6 +102,57 @@ class Here(Generic[Said]):
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _unscored(cards: Iterable[Scorecard]) -> Iterator[Unscored]:
+    """Why cards have no score, with the remedy of the first gap."""
+    for card in cards:
+        for result in results(card):
+            if result.error is not None:
+                yield Unscored(result.error, f"{card.rubric}: {result.explanation}"[:_SHOWN])
+
+
+class Waiting:
+    """Says why a judge gives no answer while it gives none: once for a while, however often it is asked again.
+
+    `trouble` is the judge's own word for it, "" where all is well; None where it has none.
+    """
+
+    def __init__(self, trouble: Callable[[], str] | None) -> None:
+        self._trouble = trouble
+        self._next = float("-inf")
+        """When it may be said again."""
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Have an eye on the judge while it is asked."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(over,), name="groundtrace-waiting", daemon=True)
+        if self._trouble is not None:
+            with suppress(RuntimeError):  # no thread is to be had: the interpreter is going
+                thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if thread.ident is not None:
+                thread.join()
+
+    def _watch(self, over: threading.Event) -> None:
+        since = time.monotonic()
+        while not over.wait(_LOOK):
+            now, why = time.monotonic(), self._why()
+            if not why:
+                since = now
+            elif now - since >= _LONG and now >= self._next:
+                self._next = now + _RARELY
+                _LOG.warning("the judge gives no answer, and is asked again: %s", why)
+
+    def _why(self) -> str:
+        said: list[str] = []
+        with Isolated("", said.append):
+            return self._trouble() if self._trouble else ""
+        return said[0]
 
 
 class Elsewhere(Generic[Said]):

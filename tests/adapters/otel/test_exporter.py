@@ -259,6 +259,7 @@ def test_a_share_waits_and_the_rest_passes_at_once() -> None:
     provider = traced(ours)
     answer(provider.get_tracer("x"), "When?")
     assert len(inner.spans) == 3
+    assert ours.counts == {"not_in_sample": 1}
     assert ours.export(inner.spans[:1]) is SpanExportResult.SUCCESS
     provider.shutdown()
 
@@ -513,8 +514,27 @@ def test_what_is_no_exporter_is_said_at_once() -> None:
     """And so are times that are none."""
     with pytest.raises(PlanError, match="is no span exporter"):
         groundtrace.otel.exporter("otlp")  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="deadline"):
+    with pytest.raises(PlanError, match=r"is no span exporter; .*BatchSpanProcessor\(exporter\("):
+        groundtrace.otel.exporter(SimpleSpanProcessor(Handed()))  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="deadline: 0 must be more"):
         groundtrace.otel.exporter(Handed(), deadline=0)
+    with pytest.raises(PlanError, match="deadline: '5' is text and no number"):
+        groundtrace.otel.exporter(Handed(), deadline="5")  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="did you mean 'deadline'"):
+        groundtrace.otel.exporter(Handed(), dead_line=5)  # type: ignore[call-arg]
+
+
+def test_one_that_is_added_as_a_processor_does_its_work_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """The SDK takes anything, and calls what is not there at the program's first span."""
+    inner = Handed()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(exporter(inner))  # type: ignore[arg-type]
+    answer(provider.get_tracer("x"), "When?")
+    provider.shutdown()
+    assert len(evaluations(by_name(inner.spans)["generate"])) > 0
+    assert len(inner.spans) == 3
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("groundtrace")]
+    assert "add_span_processor(BatchSpanProcessor(groundtrace.otel.exporter(" in line
 
 
 # --- exactly once -----------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from groundtrace.live import BROKEN
 from groundtrace.live.gathering import FULL, LATE, TOO_LARGE, UNFINISHED
 from groundtrace.model import JUDGE_MARK, Case
 from groundtrace.plan import Plan
-from groundtrace.run import run
+from groundtrace.run import judging, run
 from groundtrace.testing import ScriptedJudge
 from hired import SUPPORTED
 from hosts import ANSWER, MADE_UP, PASSAGES, Host, answer, collector, host
@@ -150,12 +150,27 @@ def test_what_cannot_be_scored_says_why(program: Host) -> None:
     assert ours.force_flush(LONG)
     (event,) = program.events()
     assert (event["error.type"], event["severity"]) == ("invalid_verdict", "WARN")
+    assert (ours.counts["judged"], ours.counts["unscored"]) == (1, 1)
     assert "gen_ai.evaluation.score.value" not in event
     measured = program.measured()
     assert "groundtrace.evaluation.score" not in measured
     assert measured["groundtrace.evaluation.unscored"]["llm, invalid_verdict, source_support"].value == 1
     assert [point.value for point in measured["groundtrace.judge.errors"].values()] == [2]
     assert sum(point.value for point in measured["groundtrace.evaluation.review"].values()) >= 1
+
+
+def test_contents_that_are_not_captured_are_told_once_with_what_to_mend(
+    program: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its traces count as judged, and none of their cards has a score."""
+    ours = processor(program, ["source_support", "rag_faithfulness"])
+    for _ in range(2):
+        answer(program.tracer, "When?", passages=("", ""))
+    assert ours.force_flush(LONG)
+    assert (ours.counts["judged"], ours.counts["unscored"]) == (2, 4)
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("groundtrace")]
+    assert line.startswith("a trace has no score: source_support: context could not be read: content_off; ")
+    assert "record them as retrieval.documents.N.document.content" in line
 
 
 @pytest.mark.parametrize(
@@ -212,10 +227,11 @@ def _dropped() -> contexts.Context:
 # --- which traces -----------------------------------------------------------------------------------------------------
 
 
-def test_a_share_is_picked_by_id(program: Host) -> None:
-    """The same traces that any run would pick at that share."""
+def test_a_share_is_picked_by_id(program: Host, caplog: pytest.LogCaptureFixture) -> None:
+    """The same traces that any run would pick at that share; those left out are counted, the first is said."""
     from groundtrace.sampling import sample
 
+    caplog.set_level(logging.INFO, "groundtrace")
     judge = scripted()
     ours = processor(program, "source_support", judge, sample=0.3)
     idents = [answer(program.tracer, f"When? {n}") for n in range(40)]
@@ -227,6 +243,9 @@ def test_a_share_is_picked_by_id(program: Host) -> None:
     assert 0 < len(wanted) < 40
     assert {event["trace_id"] for event in program.events()} == wanted
     assert LATE not in ours.counts
+    assert (ours.counts["judged"], ours.counts["not_in_sample"]) == (len(wanted), 40 - len(wanted))
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("groundtrace")]
+    assert "sample=1 judges all" in line
 
 
 def test_a_call_from_elsewhere_is_judged_by_itself(program: Host) -> None:
@@ -373,6 +392,31 @@ def test_a_judge_that_hangs_costs_the_program_its_deadline_and_no_more(program: 
     assert ours.counts == {FULL: 3, "shutdown": 3}
 
 
+class Waiting(Hanging):
+    """One that knows why."""
+
+    def trouble(self) -> str:
+        return "no connection to 127.0.0.1:9"
+
+
+def test_what_a_judge_waits_for_is_said_while_it_waits(
+    program: Host, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, however long it takes: its traces are not given up for minutes."""
+    monkeypatch.setattr(judging, "_LOOK", 0.01)
+    monkeypatch.setattr(judging, "_LONG", 0.02)
+    judge = Waiting()
+    processor(program, "source_support", judge, shutdown_seconds=0.1)
+    answer(program.tracer, "When?")
+    assert judge.asked.wait(20)
+    while not caplog.records:
+        time.sleep(0.01)
+    program.tracers.shutdown()
+    judge.leave.set()
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("groundtrace")]
+    assert line == "the judge gives no answer, and is asked again: no connection to 127.0.0.1:9"
+
+
 def test_a_judge_that_raises_is_no_trouble_of_the_programs(program: Host, caplog: pytest.LogCaptureFixture) -> None:
     """Each of its cards says so."""
 
@@ -501,6 +545,27 @@ def test_shutdown_judges_what_is_over_within_its_deadline(program: Host) -> None
     root.end()
 
 
+@pytest.mark.parametrize("way", [SimpleSpanProcessor, BatchSpanProcessor])
+def test_what_is_told_after_the_exporters_are_shut_down_is_lost_and_said(
+    way: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A processor that was added last; where the program flushes before it ends, all arrives."""
+    for flushes, told in ((False, "lost_spans"), (True, "spans")):
+        caplog.clear()
+        kept, tracers = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+        tracers.add_span_processor(way(kept))
+        ours = groundtrace.otel.processor("source_support", scripted(), **QUICK)
+        tracers.add_span_processor(ours)
+        answer(tracers.get_tracer("x"), "When?")
+        if flushes:
+            tracers.force_flush(LONG)
+        tracers.shutdown()
+        arrived = sum(span.name == "groundtrace.source_support" for span in kept.get_finished_spans())
+        assert (ours.counts, arrived) == ({"judged": 1, told: 1}, flushes)
+        (line,) = [r.getMessage() for r in caplog.records if r.name.startswith("groundtrace")]
+        assert f"was added after {way.__name__}" in line
+
+
 def test_the_offline_judge_runs_in_a_process_that_ends_with_the_program(program: Host) -> None:
     """And is not started before the first trace begins."""
     ours = processor(program)
@@ -550,7 +615,10 @@ answer(provider.get_tracer("x"), "When?")
         ({"settle": 0}, "must be more than 0"),
         ({"held_mb": float("nan")}, "must be more than 0"),
         ({"tell": ["event"]}, "did you mean 'events'"),
-        ({"tell": "events"}, "is no list"),
+        ({"tell": "events"}, r"'events' is no list; write tell=\['events'\]"),
+        ({"sample": "1"}, "sample: '1' is text and no number"),
+        ({"samples": 1}, r"otel.processor: 'samples' is no argument of it; did you mean 'sample'"),
+        ({"rubric": "source_support"}, "did you mean 'rubrics'"),
         ({"drop": "all"}, "is no way to drop"),
         ({"judge": "ofline"}, "did you mean 'offline'"),
         ({"rubrics": "source_suport"}, "did you mean 'source_support'"),
@@ -565,6 +633,16 @@ def test_what_cannot_be_had_is_said_at_once(wrong: dict[str, Any], told: str) ->
     """In words, before anything is traced."""
     with pytest.raises(PlanError, match=told):
         groundtrace.otel.processor(**wrong)
+
+
+@pytest.mark.parametrize("judge", ["openai:gpt-4o", "anthropic:claude-sonnet-4-6,votes=3", "google:gemini-2.5-pro"])
+def test_a_key_that_is_missing_is_said_at_once(judge: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not with the first trace, by a warning; a server of one's own may want none."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(PlanError, match=r"needs a key; set (OPENAI|ANTHROPIC|GOOGLE)_API_KEY"):
+        groundtrace.otel.processor("source_support", judge)
+    groundtrace.otel.processor("source_support", f"{judge},base_url=http://127.0.0.1:9/v1").shutdown()
 
 
 def test_a_mapping_of_the_users_own_goes_along(program: Host) -> None:

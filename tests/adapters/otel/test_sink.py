@@ -289,6 +289,13 @@ def test_an_evaluator_span_carries_the_card_with_one_link(tmp_path: Path) -> Non
     assert "evaluations.1.evaluation.score" not in said
 
 
+def test_an_evaluator_span_says_why_its_card_is_unscored(tmp_path: Path) -> None:
+    """As the event does, in the metadata: on the span itself it would be that span's error."""
+    (span,) = spans(write(tmp_path, card(status="unscored", reason="judge_failed", scores=())))
+    assert json.loads(attributes(span)["evaluations.0.evaluation.metadata"])["error.type"] == "judge_failed"
+    assert "error.type" not in attributes(span)
+
+
 @pytest.mark.parametrize(("kind", "annotator"), [("llm", "LLM"), ("offline", "CODE"), ("human", "HUMAN")])
 def test_the_annotator_is_said_in_openinferences_words(kind: Any, annotator: str, tmp_path: Path) -> None:
     """A lexical judge is code."""

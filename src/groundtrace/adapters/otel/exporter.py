@@ -77,7 +77,7 @@ class Exporter(SpanExporter):
         self._gathering: Gathering[ReadableSpan] = Gathering(bounds, self._counts)
         self._leaving = Beat("groundtrace-export", self._leave, self._counts)
         self._asking = Beat("groundtrace", self._ask, self._counts)
-        self._over = False
+        self._over = self._refused = self._bare = False
         self._begin()
         born_again(self._begin)
 
@@ -153,6 +153,8 @@ class Exporter(SpanExporter):
             self._counts.add(LATE)
             return (span,)
         if not self._gathering.holds(key) and not self._chosen(key):
+            if last:
+                self._counts.passed_over()
             return (span,)
         return self._gathering.put(key, span, readable.weight(span), last=last)
 
@@ -178,6 +180,25 @@ class Exporter(SpanExporter):
 
     def _chosen(self, key: int) -> bool:
         return self._choose is None or self._choose(f"{key:032x}")
+
+    # --- where it was added as a processor ----------------------------------------------------------------------------
+
+    def on_start(self, span: ReadableSpan, parent_context: object = None) -> None:  # noqa: ARG002 - the SDK's form
+        """A span began, and it was told here: there should be a processor around this."""
+        if not self._bare:
+            self._bare = True
+            _LOG.warning(
+                "groundtrace's exporter was added as a processor, and sends each span by itself while the program "
+                "waits: write add_span_processor(BatchSpanProcessor(groundtrace.otel.exporter(...)))"
+            )
+
+    def _on_ending(self, span: ReadableSpan) -> None:
+        """A span is about to end."""
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Take a span as the SDK's simplest processor would: the program goes on, and nothing is lost."""
+        if span.context is not None and span.context.trace_flags.sampled:
+            self.export((span,))
 
     # --- leaving ------------------------------------------------------------------------------------------------------
 
@@ -311,7 +332,11 @@ class Exporter(SpanExporter):
                 if judged.said is None:
                     self._counts.add("failed" if judged.why else "nothing_to_judge")
                 if judged.why:
-                    _LOG.debug("a trace was not judged: %s", judged.why)
+                    known = self._refused or self._over  # or its process was ended, and that says nothing of it
+                    level = logging.DEBUG if known else logging.WARNING
+                    _LOG.log(level, "a trace was not judged: %s", judged.why)
+                self._refused = bool(judged.why)
+                self._counts.without_score(judged.unscored)
                 self._ready.append((groups[judged.trace_id], judged.said or {}))
                 self._leaving.wake()
         return 0.0

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import TraceFlags
 
 from groundtrace.adapters.otel import readable
-from groundtrace.adapters.otel.telling import OURS, Telling, is_judging, quietly
+from groundtrace.adapters.otel.telling import OURS, Telling, exporting, is_judging, quietly
 from groundtrace.live import Beat, Counts, give_way, harmless, hook
 from groundtrace.live.gathering import UNFINISHED, Bounds, Gathering, Group
 
@@ -60,7 +60,7 @@ class Processor(SpanProcessor):
         self._pipeline: SynchronousMultiSpanProcessor | None = getattr(tracer_provider, "_active_span_processor", None)
         self._gathering: Gathering[ReadableSpan] = Gathering(bounds, self._counts)
         self._beat = Beat("groundtrace", self._step, self._counts)
-        self._over = self._gone = False
+        self._over = self._gone = self._looked = False
         self._refused = 0
         self._passed = 0
         """The trace that was passed over last: most that comes next is of it."""
@@ -83,6 +83,8 @@ class Processor(SpanProcessor):
         key = context.trace_id
         if not self._gathering.holds(key) and not self._wanted(span, key):
             self._passed = key
+            if _is_root(span) and not _is_own(span):
+                self._counts.passed_over()
             return
         if self._pipeline is None:
             self._pipeline = getattr(span, "_span_processor", None)
@@ -133,6 +135,7 @@ class Processor(SpanProcessor):
     # --- in our thread ------------------------------------------------------------------------------------------------
 
     def _step(self) -> float | None:
+        self._look_at_order()
         groups = self._gathering.due(BATCH)
         if not groups:
             pause = self._gathering.wait()
@@ -149,6 +152,20 @@ class Processor(SpanProcessor):
         finally:
             for group in groups:
                 self._gathering.release(group)
+
+    @harmless
+    def _look_at_order(self) -> None:
+        """Say it where what is told at the end finds the exporters closed: they are shut down in their order."""
+        if self._looked or self._pipeline is None:
+            return
+        self._looked = True
+        ahead = exporting(self._pipeline, before=self) if self._telling.sends_spans else ()
+        if ahead:
+            _LOG.warning(
+                "groundtrace's processor was added after %s, which is shut down before it: evaluator spans that are "
+                "told at shutdown are lost. Add it first, or call the provider's force_flush() before its shutdown()",
+                type(ahead[0]).__name__,
+            )
 
     def _judged(self, groups: Mapping[str, Group[ReadableSpan]]) -> float:
         """Judge these and tell of each as it is done; in how many seconds to go on."""
@@ -175,6 +192,7 @@ class Processor(SpanProcessor):
             _LOG.log(logging.DEBUG if known else logging.WARNING, "a trace was not judged: %s", judged.why)
             return
         self._counts.add("nothing_to_judge" if judged.said is None else "judged")
+        self._counts.without_score(judged.unscored)
         self._telling.tell(judged.said or (), self._pipeline, span.resource)
 
 

@@ -203,6 +203,8 @@ def evaluations(card: Scorecard, published: Iterable[Result], first: int = 0) ->
     attributes: dict[str, Any] = {}
     for number, result in enumerate(published, start=first):
         facts = {name.removeprefix(PREFIX): value for name, value in _facts(card, result).items()}
+        if result.error is not None:
+            facts["error.type"] = result.error
         said = {
             "name": result.name,
             "score": result.value,

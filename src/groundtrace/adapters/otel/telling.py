@@ -7,7 +7,7 @@ sampler says: what was judged was sampled already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import metadata
@@ -17,7 +17,7 @@ from opentelemetry import context as contexts
 from opentelemetry import metrics, trace
 from opentelemetry._logs import LogRecord, SeverityNumber, get_logger_provider
 from opentelemetry.metrics import CallbackOptions, Observation
-from opentelemetry.sdk.trace import SpanLimits, SynchronousMultiSpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, SynchronousMultiSpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
@@ -95,6 +95,11 @@ class Telling:
         self._instruments: _Instruments | None = None
         self._carriers: _Carriers | None = None
 
+    @property
+    def sends_spans(self) -> bool:
+        """Whether evaluator spans are wanted."""
+        return "spans" in self._kinds
+
     def tell(self, cards: Iterable[Said], pipeline: SynchronousMultiSpanProcessor | None, made: Resource) -> None:
         """Say what is said of each card; `pipeline` and `made` are the judged span's."""
         for card in cards:
@@ -102,7 +107,7 @@ class Telling:
                 for said in card.events:
                     self._event(said)
                     give_way()
-            if "spans" in self._kinds and pipeline is not None:
+            if self.sends_spans and pipeline is not None:
                 self._span(card, pipeline, made)
                 give_way()
             if "metrics" in self._kinds:
@@ -132,7 +137,9 @@ class Telling:
         if self._carriers is None or not self._carriers.leads_to(pipeline, made):
             self._carriers = _Carriers(pipeline, made, self._version)
         if self._carriers.send(card):
-            self._counts.add("spans")
+            ways = exporting(pipeline)
+            gone = bool(ways) and all(map(_is_closed, ways))
+            self._counts.add("lost_spans" if gone else "spans")
 
     @harmless
     def _measure(self, measures: Measures) -> None:
@@ -140,6 +147,20 @@ class Telling:
             provider = self._meter_provider or metrics.get_meter_provider()
             self._instruments = _Instruments(provider.get_meter(NAME, self._version), self._counts.told)
         self._instruments.take(measures)
+
+
+def exporting(pipeline: SynchronousMultiSpanProcessor, before: SpanProcessor | None = None) -> Sequence[SpanProcessor]:
+    """What of a pipeline is known to export, in its order; with `before` what stands before that, if it is there."""
+    ways: Sequence[SpanProcessor] = getattr(pipeline, "_span_processors", ())
+    if before is not None:
+        ways = ways[: ways.index(before)] if before in ways else ()
+    return [way for way in ways if hasattr(way, "span_exporter")]
+
+
+def _is_closed(way: SpanProcessor) -> bool:
+    """Whether what it is given now leaves no more: the SDK has no word for it, and its releases differ in who knows."""
+    known = (way, getattr(way, "_batch_processor", None), getattr(way, "span_exporter", None))
+    return any(getattr(one, name, False) is True for one in known for name in ("_shutdown", "_stopped"))
 
 
 def _target(trace_id: str, span_id: str) -> contexts.Context:

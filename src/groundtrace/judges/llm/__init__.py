@@ -22,6 +22,7 @@ from groundtrace.errors import PlatformError
 from groundtrace.judges.llm.client import Answer, Client, Question, Trouble
 from groundtrace.judges.llm.loop import hear
 from groundtrace.judges.llm.prices import price_of
+from groundtrace.judges.llm.providers import check
 from groundtrace.judges.llm.settings import Settings
 from groundtrace.judges.llm.taken import Taken
 from groundtrace.judges.llm.transport import Limiter, ask_patiently
@@ -69,6 +70,10 @@ class LlmJudge:
     def notes(self) -> tuple[str, ...]:
         """What the provider did not take, one line each."""
         return tuple(f"judge {self.id}: {note}" for note in self._taken.notes)
+
+    def check(self) -> None:
+        """PlanError where the key is missing; nobody is asked."""
+        check(self.settings)
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case with its last reply, as they finish; PlatformError where no call can ever succeed."""

@@ -18,6 +18,7 @@ from groundtrace.errors import PlanError
 from groundtrace.judges.llm import openai_shapes as shapes
 from groundtrace.judges.llm import refusals
 from groundtrace.judges.llm.client import Answer, Question, Trouble
+from groundtrace.judges.llm.providers import key_of
 from groundtrace.judges.llm.schema import Kept
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ class OpenAIClient:
         if api == "responses" and seed is not None:
             raise PlanError("seed", seed, "is not taken by the Responses API", hint='leave it out, or set api = "chat"')
         own = base_url is None and not os.environ.get("OPENAI_BASE_URL")
-        key = os.environ.get(api_key_env, "").strip()
-        if own and not key:
-            raise PlanError("judge", f"openai:{model}", f"needs a key; set {api_key_env}")
+        key = key_of("openai", model, (api_key_env,), wanted=own)
         if base_url is not None and not base_url.startswith(("http://", "https://")):
             raise PlanError("base_url", base_url, "is no address; it starts with http:// or https://")
         self._door = refusals.Door("openai" if own else "the server", model, api_key_env, key, bool(key))

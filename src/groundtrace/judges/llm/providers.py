@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,15 @@ _NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
+KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "openai": ("OPENAI_API_KEY",),
+        "anthropic": ("ANTHROPIC_API_KEY",),
+        "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    }
+)
+"""The variables that hold a provider's key, as its own SDK reads them."""
+
 
 def client_of(settings: Settings) -> Callable[[Settings], Client]:
     """What opens a client for these settings; PlanError where its SDK is not installed."""
@@ -34,6 +44,22 @@ def needed(provider: str, modules: Iterable[str]) -> None:
         if not _is_there(module):
             hint = f"pip install 'groundtrace[{provider}]'"
             raise PlanError("judge", provider, f"needs {module.partition('.')[0]}, which is not installed", hint=hint)
+
+
+def key_of(provider: str, model: str, names: Sequence[str], *, wanted: bool) -> str:
+    """The key in the first of these variables that has one, else ""; PlanError where it is `wanted` and none has."""
+    key = next((key for name in names if (key := os.environ.get(name, "").strip())), "")
+    if wanted and not key:
+        raise PlanError("judge", f"{provider}:{model}", f"needs a key; set {names[0]}")
+    return key
+
+
+def check(settings: Settings) -> None:
+    """PlanError where the key is missing that no call can do without; nobody is asked."""
+    names = KEYS.get(settings.provider)
+    own = settings.base_url is None and not (settings.provider == "openai" and os.environ.get("OPENAI_BASE_URL"))
+    if names:
+        key_of(settings.provider, settings.model, names, wanted=own)
 
 
 def _is_there(module: str) -> bool:

@@ -10,7 +10,6 @@ import asyncio
 import functools
 import importlib.util
 import inspect
-import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -20,17 +19,12 @@ from groundtrace.errors import PlanError
 from groundtrace.judges.llm import refusals
 from groundtrace.judges.llm.client import Answer, Question, Stop, Trouble
 from groundtrace.judges.llm.openai_api import http_of, sdk_of
+from groundtrace.judges.llm.providers import KEYS, key_of
 from groundtrace.judges.llm.schema import Kept, label, strict
 from groundtrace.model import Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
-
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-}
-"""The variables that hold a provider's key, as its own SDK reads them."""
 
 _PLACEHOLDER = "no-key"
 _MOST = 8_192
@@ -61,12 +55,10 @@ class PydanticAIClient:
         timeout: float = 60,
         concurrency: int = 32,
     ) -> None:
-        names = _KEYS.get(provider, (f"{provider.replace('-', '_').upper()}_API_KEY",))
-        key = next((key for name in names if (key := os.environ.get(name, "").strip())), "")
+        names = KEYS.get(provider, (f"{provider.replace('-', '_').upper()}_API_KEY",))
         if base_url is not None and not base_url.startswith(("http://", "https://")):
             raise PlanError("base_url", base_url, "is no address; it starts with http:// or https://")
-        if provider in _KEYS and not key and base_url is None:
-            raise PlanError("judge", f"{provider}:{model}", f"needs a key; set {names[0]}")
+        key = key_of(provider, model, names, wanted=provider in KEYS and base_url is None)
         self._door = refusals.Door(provider, model, names[0], key, bool(key) or base_url is None)
         self._timeout = timeout
         self._most = _MOST if provider == "anthropic" else None
@@ -237,9 +229,7 @@ def _limits(heard: list[Mapping[str, str]]) -> dict[str, str]:
 def _missing(provider: str, error: ImportError) -> PlanError:
     """One line with the command; for what is no extra of ours pydantic-ai names its own."""
     named = re.search(r"pydantic-ai-slim\[[\w,-]+\]", str(error))
-    package = (
-        f"groundtrace[{provider}]" if provider in _KEYS else named[0] if named else f"pydantic-ai-slim[{provider}]"
-    )
+    package = f"groundtrace[{provider}]" if provider in KEYS else named[0] if named else f"pydantic-ai-slim[{provider}]"
     return PlanError("judge", provider, "needs a package that is not installed", hint=f"pip install '{package}'")
 
 
