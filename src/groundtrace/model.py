@@ -761,7 +761,13 @@ class Scorecard(Value):
 @functools.lru_cache(maxsize=1024)
 def _below(ident: str, name: str) -> str:
     """The id of what is named so under an id; asked for several times while a card is written."""
-    return str(uuid.uuid5(uuid.UUID(ident), name))
+    return str(uuid.uuid5(_space(ident), name))
+
+
+@functools.lru_cache(maxsize=16)
+def _space(ident: str) -> uuid.UUID:
+    """An id as what others are made below; a card's scores are all made below its own."""
+    return uuid.UUID(ident)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _NOTES = 100
 _BILLION = 10**9
 _SUPPORTED = 0.75
 """A level of 4 on a scale of 1 to 5: what is below is worth a look."""
+
+_FIFTHS = ((1, 0, 0, 0, 0), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 0, 1, 0), (0, 0, 0, 0, 1))
 
 _NAMES = re.compile(r"\b(?=[a-f-]{0,35}\d)[0-9a-f][0-9a-f-]{6,34}[0-9a-f]\b|\b\d{5,}\b", re.IGNORECASE)
 """Ids and long numbers in a text, which make many texts of one."""
@@ -53,8 +55,7 @@ class Tally:
         if value is None:
             return cls(nulls=1, low=low, high=high)
         fifth = max(0, min(4, int((value - low) / (high - low) * 5))) if high > low else 0
-        at = [int(n == fifth) for n in range(5)]
-        return cls(1, 0, round(value * _BILLION), value, low, high, (at[0], at[1], at[2], at[3], at[4]))
+        return cls(1, 0, round(value * _BILLION), value, low, high, _FIFTHS[fifth])
 
     @property
     def mean(self) -> float | None:
@@ -63,13 +64,15 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         minima = [m for m in (self.minimum, other.minimum) if m is not None]
-        a, b, c, d, e = (one + more for one, more in zip(self.fifths, other.fifths, strict=True))
-        return replace(
-            other if other.count else self,
+        a, b, c, d, e = map(add, self.fifths, other.fifths)
+        told = other if other.count else self
+        return Tally(
             count=self.count + other.count,
             nulls=self.nulls + other.nulls,
             billionths=self.billionths + other.billionths,
             minimum=min(minima, default=None),
+            low=told.low,
+            high=told.high,
             fifths=(a, b, c, d, e),
         )
 
@@ -195,10 +198,10 @@ class Report:
         return self.growing + self.held + too_dear + len(self.failed) + self.about.more_failed
 
     def __add__(self, other: Report) -> Report:
-        held = list(_counts(self))
-        for at, more in enumerate(_counts(other)):
-            if (more and more is not _NOTHING) or not _is_settled(held[at]):
-                held[at] = _plus(_COUNTED[at], held[at], more)
+        held, more = list(_counts(self)), _counts(other)
+        due = [at for at, value in enumerate(more) if value and value is not _NOTHING]
+        for at in (*due, *(at for at in _BOUNDED if not _is_settled(held[at]))):
+            held[at] = _plus(_COUNTED[at], held[at], more[at])
         both = Report(*held)
         if both.failed is self.failed and both.notes is self.notes:
             return both
@@ -246,14 +249,15 @@ class Report:
 
 _COUNTED = tuple(f.name for f in fields(Report))
 _counts = attrgetter(*_COUNTED)
+_BOUNDED = tuple(_COUNTED.index(name) for name in ("lowest", "failed", "notes"))
 
 
-def _is_settled(held: Any) -> bool:
-    """Whether a value is as a sum leaves it: tuples in order and within their bound."""
-    if not isinstance(held, tuple) or len(held) < 2:
+def _is_settled(held: tuple[Any, ...]) -> bool:
+    """Whether texts or low cards are as a sum leaves them: in order and within their bound."""
+    if len(held) < 2:
         return True
     if isinstance(held[0], Low):
-        return len(held) <= _LOWEST and all(_place(a) <= _place(b) for a, b in itertools.pairwise(held))
+        return len(held) <= _LOWEST and all(itertools.starmap(_follows, itertools.pairwise(held)))
     return len(held) <= _NOTES and all(a < b for a, b in itertools.pairwise(held))
 
 
@@ -272,7 +276,16 @@ def _plus(name: str, one: Any, more: Any) -> Any:
 
 def _place(low: Low) -> tuple[float, str, str, str]:
     """Lowest first; the rest makes the order the same in every run."""
-    return low.unit, low.rubric, low.card_id, str(low)
+    return *_named(low), str(low)
+
+
+_named = attrgetter("unit", "rubric", "card_id")
+
+
+def _follows(low: Low, then: Low) -> bool:
+    """Whether the second has its place behind the first; spelled out only where their names are equal."""
+    one, other = _named(low), _named(then)
+    return bool(one < other or (one == other and str(low) <= str(then)))
 
 
 def _counted(card: Scorecard) -> Iterable[Score]:

@@ -203,6 +203,8 @@ TEXTS = st.lists(st.tuples(PARTS, MARKERS, ENDS).map("".join), min_size=1, max_s
 @example("in May. The bridge opened in 1931. in May. ", ["The bridge opened in 1931. "])
 @example("The bridge opened in 1931. ", ["[PERSON]"])
 @example("[PERSON]", ["The bridge opened in 1931. "])
+@example("NONE", ["None"])
+@example("N/A", ["N/A"])
 def test_whatever_the_text_the_gate_finds_no_fault(text: str, evidence: list[str]) -> None:
     """Claims are the text's, quotes are the evidence's, figures add up: for any text over any evidence."""
     made = card(text, evidence)

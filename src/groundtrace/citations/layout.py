@@ -8,6 +8,7 @@ import string
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 Span = tuple[int, int]
 
@@ -63,6 +64,7 @@ class Layout:
 _PROSE_ALONE = Layout((), (), (), (), ())
 
 
+@lru_cache(maxsize=16)  # whose citations are read is soon asked whether it abstains
 def layout(answer: str) -> Layout:
     r"""Read an answer's markdown line by line.
 

@@ -46,7 +46,7 @@ def repeats(told: Mapping[str, Any], body: Mapping[str, Any], decode: Decode) ->
     """
     said: list[str] = []
     for text in _texts(body):
-        if not any(sign in text for sign in _OPENS):
+        if not _may_open(text):
             continue
         if any(held == told for held in _objects(text, decode)):
             return True
@@ -79,6 +79,13 @@ def holds_another(told: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
         elif isinstance(value, list):
             waiting += value
     return False
+
+
+def _may_open(text: str) -> bool:
+    """Whether an object can begin in a text; most texts hold none of the letters that takes, and no other is sought."""
+    if text.isascii() and "{" not in text and "\\" not in text and "&" not in text:
+        return False
+    return any(sign in text for sign in _OPENS)
 
 
 def _texts(body: object) -> Iterator[str]:

@@ -173,8 +173,9 @@ def extras(verdict: Any, path: str) -> Iterator[str]:
     """Where fields stand that the schema does not know."""
     if isinstance(verdict, BaseModel):
         yield from (f"{path}.{name}" for name in verdict.model_extra or {})
-        for name in type(verdict).model_fields:
-            yield from extras(getattr(verdict, name), f"{path}.{name}")
+        for name, value in vars(verdict).items():
+            if isinstance(value, (BaseModel, list, tuple)):
+                yield from extras(value, f"{path}.{name}")
     elif isinstance(verdict, (list, tuple)):
         for at, item in enumerate(verdict):
             yield from extras(item, f"{path}[{at}]")

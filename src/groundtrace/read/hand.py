@@ -54,14 +54,11 @@ def record(
     history, key_facts, tags = _listed(history), _listed(key_facts), _listed(tags)
     lists = {"citations": citations, "history": history, "key_facts": key_facts, "slices": slices, "tags": tags}
     check(query, context, answer, kind=kind, risk=risk, ident=id, **lists)
-    key = json.dumps(
-        [_text(query), [sound(_written(p) or "") for p in context or ()], _text(answer)], ensure_ascii=False
-    )
+    ident = sound(id) if id else _made_id(query, context, answer)
     lacks = {g.field: g for g in _gaps(query, context, answer, kind)}
     passages = () if "context" in lacks else _passages(context or ())
     answer = None if "answer" in lacks else _text(answer)
     query = None if "query" in lacks else _text(query)
-    ident = sound(id) if id else content_id("r", key)
     return Record(
         id=ident,
         ref=ref or Ref("record", trace_id=ident),
@@ -78,6 +75,11 @@ def record(
         signals=tuple(signals),
         gaps=tuple(lacks.values()),
     )
+
+
+def _made_id(query: str | None, context: Sequence[str | Mapping[str, Any] | Passage] | None, answer: str | None) -> str:
+    told = [_text(query), [sound(_written(p) or "") for p in context or ()], _text(answer)]
+    return content_id("r", json.dumps(told, ensure_ascii=False))
 
 
 def _listed(given: Iterable[T]) -> Iterable[T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,11 +102,16 @@ def weighted(values: Mapping[str, float | None], weights: Mapping[str, Fraction]
     >>> weighted({"a": 5, "b": 2, "c": None}, {"a": Fraction(2), "b": Fraction(1), "c": Fraction(9)})
     Fraction(4, 1)
     """
-    there = {name: Fraction(value) for name, value in values.items() if value is not None}
-    total = sum((weights[name] for name in there), Fraction(0))
-    return sum((weights[name] * value for name, value in there.items()), Fraction(0)) / total
+    return _weighted(tuple((value, weights[name]) for name, value in values.items() if value is not None))
 
 
+@functools.lru_cache(maxsize=1024)  # there are few levels, and a finding and its card ask for the same
+def _weighted(there: tuple[tuple[float, Fraction], ...]) -> Fraction:
+    total = sum((weight for _, weight in there), Fraction(0))
+    return sum((weight * Fraction(value) for value, weight in there), Fraction(0)) / total
+
+
+@functools.lru_cache(maxsize=1024)
 def halves_up(value: Fraction, digits: int) -> float:
     """Round with halves going up.
 

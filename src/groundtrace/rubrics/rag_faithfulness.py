@@ -324,8 +324,8 @@ def _null_rules(record: Record, scored: Mapping[str, Any], unassessed: frozenset
             faults.append(f"declared as not assessed, so its score is null @ $.dimension_scores.{name}.score")
     faults += _citation_rules(record, scored["citation_accuracy"].score, unassessed)
     support, held_back = scored["claim_support"].score, abstention(record.answer or "")
-    unread = held_back is None and not lexical.is_english(record.answer or "")  # there, the judge knows better
-    if not record.context and held_back is None and not unread and support not in (1, None):
+    stated = not record.context and held_back is None and support not in (1, None)
+    if stated and lexical.is_english(record.answer or ""):  # in another language the judge knows better
         faults.append(
             f"nothing was retrieved and the answer does not abstain, so the score is 1; got {support} "
             "@ $.dimension_scores.claim_support.score"

@@ -32,6 +32,9 @@ _PLUMBING = frozenset({
 _SEEN = 5
 """Scopes or attributes named of a trace that nobody reads."""
 
+_OFFERED, _LOOKED_AT = Report(seen=1), Report(traces=1)
+"""What is counted of almost every trace: that it was offered, and that it was looked at."""
+
 _PUT_OFF = 1000
 """Traces that another run works on which are kept to be looked at again; of more, that run alone takes care."""
 
@@ -118,7 +121,8 @@ class Reading:
             if trace.complete:
                 records = read(trace, self._conventions, kind=self._plan.kind, passages=self._passages)
         records = records or (_unread(trace),)
-        one = Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
+        whole = trace.complete and not trace.notes
+        one = _LOOKED_AT if whole else Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
         self.report += sum(map(self._counted, records), one)
         if trace.complete and all(record.kind == "other" for record in records):
             with Isolated("", lambda _: None):  # a neighbour's convention, asked again
@@ -156,7 +160,7 @@ class Reading:
             return False
         share = getattr(self._source, "default_share", 1.0)
         why_not = self._choosing.why_not(ref, signals, share, self._note)
-        self.report += Report(seen=1, passed={why_not: 1} if why_not else {})
+        self.report += _OFFERED if why_not is None else Report(seen=1, passed={why_not: 1})
         if why_not is None and self._looked_at is not None:
             self._looked_at.add(ref.trace_id)
         return why_not is None

@@ -62,7 +62,7 @@ class _Leaving(NamedTuple):
     card: Scorecard
     kept: Scorecard | None
     told: Scorecard | None
-    report: Report
+    reports: tuple[Report, ...]
 
 
 _Due: TypeAlias = "tuple[list[Receipt], dict[tuple[str, str], Intent]]"
@@ -103,12 +103,12 @@ class Writing:
             return
         if card.id in self._waiting:  # what is kept by now decides on it
             self.flush()
-        counts, kept, report = self._kept(card)
+        counts, kept, stood = self._kept(card)
         asked_now = counts if counts is card else counts.model_copy(update={"attempts": card.attempts})
         told = self._told(counts)
         goes = bool(told.scores) or told.status != "scored"
-        report += Report.of_card(asked_now) + (Report() if goes else self._left_out())
-        self._waiting[card.id] = _Leaving(card, kept, told if goes else None, report)
+        reports = (*stood, Report.of_card(asked_now), *(() if goes else (self._left_out(),)))
+        self._waiting[card.id] = _Leaving(card, kept, told if goes else None, reports)
         if len(self._waiting) >= self.batch:
             self.flush()
 
@@ -146,7 +146,7 @@ class Writing:
             if len(leaving) == 1:
                 raise
             return sum((self._out([one]) for one in leaving), Counter[str]())
-        self.report += sum((one.report for one in leaving), Report())
+        self.report += sum((report for one in leaving for report in one.reports), Report())
         went: Counter[str] = Counter()
         for at, door in enumerate(self._doors if cards else ()):
             went += self._through(door, cards, first if at == 0 else None)
@@ -221,7 +221,7 @@ class Writing:
         self._lost.add(key)
         return False
 
-    def _kept(self, card: Scorecard) -> tuple[Scorecard, Scorecard | None, Report]:
+    def _kept(self, card: Scorecard) -> tuple[Scorecard, Scorecard | None, tuple[Report, ...]]:
         """The card that counts from now on, what is to be kept for that, and what to say of it.
 
         It is this one, or one that stands, as where its word weighs more; and the newest version from now on, also
@@ -233,11 +233,11 @@ class Writing:
             known = self._memory.card(card.id, subject_of(card.basis))
         if known is None or not self._stays(known, card):
             new = newest is None or _kept_of(newest) != _kept_of(card)
-            return card, card if new else None, Report()
+            return card, card if new else None, ()
         scores = sum(score.value is not None for score in known.scores)
         stood = Report(kept={known.judge_kind: scores})
         same = card.content_hash == known.content_hash
-        return card if same else known, known if known is not newest else None, stood
+        return card if same else known, known if known is not newest else None, (stood,)
 
     def _stays(self, known: Scorecard, card: Scorecard) -> bool:
         """Whether a card stays: against this new one, or, where it was given instead of a new one, against our judge.

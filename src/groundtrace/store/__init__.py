@@ -340,7 +340,7 @@ class Store:
         over = [row for row, r in zip(of, told, strict=True) if r.state in _CONFIRMED]
         alone = [row for row, r in zip(of, told, strict=True) if r.state in _CONFIRMED and r.state != "kept"]
         kept = [
-            {**dict(r), **made_now, "reason": why, "standing": True}
+            {**vars(r), **made_now, "reason": why, "standing": True}
             for r, why in zip(told, reasons, strict=True)
             if r.state in _CONFIRMED
         ]

@@ -88,6 +88,6 @@ class Places:
             return known
         if self.noted.pop((place, content), None) is None and waiting:
             self.younger.append({"of_sink": intent.sink, "of_id": intent.feedback_id, "of": content})
-        self.noted[place, content] = dict(intent)
+        self.noted[place, content] = vars(intent)
         waiting.add(content)
         return None

@@ -7,12 +7,13 @@ a statement to the driver, which costs several times what the statement does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import StatementError
 
-from groundtrace.store.tables import Said, plain
+from groundtrace.store.tables import Said, is_plain, plain
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect
@@ -86,7 +87,11 @@ class _Spelled:
         self._fixed: Mapping[str, Any] = dict.fromkeys(columns) if columns else compiled.params
         self._by_place: bool = compiled.positional
         names: list[str] = compiled.positiontup if compiled.positional else list(self._fixed)
-        self._ways = [(name, _way_in(compiled.binds[name].type, dialect)) for name in names]
+        self._names, self._values = names, itemgetter(*names, *names[:1])  # of one name alone it would give no tuple
+        types = [(at, compiled.binds[name].type) for at, name in enumerate(names)]
+        self._said = [at for at, kind in types if isinstance(kind, Said)]
+        others = ((at, _driver_type(kind, dialect).bind_processor(dialect)) for at, kind in types)
+        self._ways = [(at, way) for at, way in others if way is not None and at not in self._said]
         self._told = list(getattr(statement, "selected_columns", ()))
         self._back: list[tuple[str, _Way]] | None = None
         """How the values of a row come out, once the driver has described one; made in one go, for threads share it."""
@@ -94,11 +99,18 @@ class _Spelled:
 
     def bound(self, row: Mapping[str, Any]) -> Any:
         """A row as the driver takes it; StatementError, as of SQLAlchemy, where a value is of the wrong type."""
-        told = []
+        told: list[Any]
         try:
-            for name, way in self._ways:
-                value = row[name] if name in row else self._fixed[name]
-                told.append(value if way is None or value is None else way(value))
+            *told, _ = self._values(row)
+        except KeyError:
+            told = [row[name] if name in row else self._fixed[name] for name in self._names]
+        try:
+            texts = [told[at] for at in self._said if told[at] is not None]
+            if not is_plain("".join(texts)):
+                for at in self._said:
+                    told[at] = None if told[at] is None else plain(told[at])
+            for at, way in self._ways:
+                told[at] = None if told[at] is None else way(told[at])
         except TypeError as error:
             raise StatementError(str(error), self.text, None, error) from None
         return told if self._by_place else dict(zip(self._fixed, told, strict=True))
@@ -112,10 +124,6 @@ class _Spelled:
             self._back = [(column.key, way) for column, way in zip(self._told, ways, strict=True)]
         pairs = zip(self._back, found, strict=True)
         return SimpleNamespace(**{name: value if way is None else way(value) for (name, way), value in pairs})
-
-
-def _way_in(kind: TypeEngine[Any], dialect: Dialect) -> _Way:
-    return plain if isinstance(kind, Said) else _driver_type(kind, dialect).bind_processor(dialect)
 
 
 def _driver_type(kind: TypeEngine[Any], dialect: Dialect) -> TypeEngine[Any]:

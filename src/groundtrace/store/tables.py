@@ -34,6 +34,11 @@ def plain(text: str) -> str:
     return ESCAPED + json.dumps(text)
 
 
+def is_plain(text: str) -> bool:
+    """Whether `plain` leaves a text, and each piece of it, as it is: of many texts at once, almost all of which are."""
+    return text.isascii() and "\0" not in text and ESCAPED not in text
+
+
 def said(text: str) -> str:
     """The text as it was before `plain`."""
     return str(json.loads(text[1:])) if text.startswith(ESCAPED) else text

@@ -90,13 +90,14 @@ class LlmJudge:
         client = self._make(self.settings)
         limiter = Limiter(self.settings.concurrency)
         try:
-            yield lambda case: self._ask(client, limiter, case)
+            nonces = _nonces()
+            yield lambda case: self._ask(client, limiter, case, next(nonces))
         finally:
             await client.close()
 
-    async def _ask(self, client: Client, limiter: Limiter, case: Case) -> Reply:
+    async def _ask(self, client: Client, limiter: Limiter, case: Case, nonce: str) -> Reply:
         """One case, asked as often as it takes; trouble with it is a reply with a fault."""
-        begin, body = time.monotonic(), case.render(secrets.token_hex(8))
+        begin, body = time.monotonic(), case.render(nonce)
         while True:
             question = self._taken.question(case, body)
             try:
@@ -126,3 +127,10 @@ class LlmJudge:
             stop=answer.stop if answer else "",
             temperature=question.temperature,
         )
+
+
+def _nonces() -> Iterator[str]:
+    """Words nobody can foresee, one for each request; the system gives many at a time for what one costs."""
+    while True:
+        drawn = secrets.token_hex(1024)
+        yield from (drawn[at : at + 16] for at in range(0, len(drawn), 16))

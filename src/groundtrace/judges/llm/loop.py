@@ -3,6 +3,11 @@
 A worker a place pulls a case, asks, puts the reply to the gate and, where that wants the case asked again, asks again
 in the same place. Pulling and the gate run in the loop's thread, one at a time. At most twice as many heard cases as
 places wait to be taken, so a slow reader slows the judge instead of filling the memory.
+
+What came in one turn of the loop goes through the gate together and to the reader together, and only then are the next
+cases pulled: many times the same step costs less than as many times all steps. The reader has its turn meanwhile: one
+interpreter can't run both, and where both want it they cost each other a tenth of all they do. A reader that is slow,
+for a platform it writes to, is not waited for.
 """
 
 from __future__ import annotations
@@ -21,11 +26,16 @@ if TYPE_CHECKING:
 
 Heard: TypeAlias = "tuple[Case, Reply]"
 Ask: TypeAlias = "Callable[[Case], Awaitable[Reply]]"
+_Word: TypeAlias = "tuple[Case | None, BaseException | None]"
+"""The gate's word on a reply: the case to ask again, or None; or what it raised."""
 Session: TypeAlias = "Callable[[], AbstractAsyncContextManager[Ask]]"
 """Opens what the calls need inside the loop, gives what asks a case, and closes it in the end."""
 
 _TAKEN = 8
 """Heard cases that are taken before their room is given back: the loop is woken once for all of them."""
+
+_TURN = 0.02
+"""Seconds the loop leaves to the reader, at most, to take what it was handed."""
 
 
 def hear(cases: Iterable[Case], again: Again, session: Session, concurrency: int) -> Iterator[Heard]:
@@ -45,8 +55,10 @@ class _Hearing:
         self._cases, self._again, self._session = cases, again, session
         self._concurrency = concurrency
         self._done: queue.SimpleQueue[list[Heard] | BaseException | None] = queue.SimpleQueue()
-        self._ready: list[Heard] = []
-        """What was heard in this turn of the loop, handed over at once: the two threads change places less."""
+        self._came: list[tuple[Case, Reply, asyncio.Future[_Word]]] = []
+        """The replies of this turn of the loop, and who waits for the gate's word on them."""
+        self._waiting = threading.Event()
+        """Whether the reader waits for more."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._stopped = threading.Event()
@@ -56,7 +68,7 @@ class _Hearing:
     def heard(self) -> Iterator[Heard]:
         self._thread.start()
         taken = 0
-        while (items := self._done.get()) is not None:
+        while (items := self._next()) is not None:
             if isinstance(items, BaseException):
                 raise items
             for item in items:
@@ -66,9 +78,15 @@ class _Hearing:
                     taken = 0
                 yield item
 
+    def _next(self) -> list[Heard] | BaseException | None:
+        if self._done.empty():
+            self._waiting.set()
+        return self._done.get()
+
     def stop(self) -> None:
         """End the thread: what is in flight is cancelled."""
         self._stopped.set()
+        self._waiting.set()
         if self._loop is not None and self._main is not None and not self._loop.is_closed():
             self._call(self._main.cancel)
         if self._thread.ident is not None:
@@ -96,7 +114,6 @@ class _Hearing:
         except BaseException as error:  # noqa: BLE001 - carried to the reader's thread and raised there
             self._done.put(error)
         finally:
-            self._hand_over()
             self._done.put(None)
 
     async def _all(self) -> None:
@@ -121,19 +138,48 @@ class _Hearing:
                 self._room.release()
                 return
             while True:
-                reply = await ask(case)
-                repeat = self._again(case, reply)
+                repeat, error = await self._word_on(case, await ask(case))
+                if error is not None:
+                    raise error
                 if repeat is None or self._stopped.is_set():
                     break
                 case = repeat
-            if not self._ready:
-                asyncio.get_running_loop().call_soon(self._hand_over)
-            self._ready.append((case, reply))
 
-    def _hand_over(self) -> None:
-        ready, self._ready = self._ready, []
-        if ready:
-            self._done.put(ready)
+    def _word_on(self, case: Case, reply: Reply) -> asyncio.Future[_Word]:
+        """What the gate says of a reply, once it heard all that came in this turn of the loop."""
+        loop = asyncio.get_running_loop()
+        if not self._came:
+            loop.call_soon(self._gate)
+        word: asyncio.Future[_Word] = loop.create_future()
+        self._came.append((case, reply, word))
+        return word
+
+    def _gate(self) -> None:
+        """Put what came to the gate, and hand over what it is done with."""
+        came, self._came = self._came, []
+        ready: list[Heard] = []
+        for case, reply, word in came:
+            if word.done():  # its worker was ended
+                continue
+            try:
+                repeat = self._again(case, reply)
+            except BaseException as error:  # noqa: BLE001 - raised by the worker, and so in the reader's thread
+                word.set_result((None, error))
+                break
+            word.set_result((repeat, None))
+            if repeat is None or self._stopped.is_set():
+                ready.append((case, reply))
+        self._hand_over(ready)
+
+    def _hand_over(self, ready: list[Heard]) -> None:
+        """Give the reader what was heard, and its turn."""
+        if not ready:
+            return
+        idle = self._waiting.is_set()
+        self._waiting.clear()
+        self._done.put(ready)
+        if idle:
+            self._waiting.wait(_TURN)
 
 
 async def _together(workers: Iterable[asyncio.Task[None]]) -> None:

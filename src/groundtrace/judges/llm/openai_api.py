@@ -7,9 +7,12 @@ is taken from it as bytes, since its typed models cost as much again as the whol
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import inspect
+import itertools
 import os
+import secrets
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
@@ -63,6 +66,7 @@ class OpenAIClient:
         self._sdk = sdk_of(key or _PLACEHOLDER, base_url, timeout, concurrency)
         self._url = _address(self._sdk, "/responses" if self._responses else "/chat/completions")
         self._content = "content" if "content" in inspect.signature(self._sdk.post).parameters else "body"  # in 2.0
+        self._named, self._count = secrets.token_hex(8), itertools.count(1)
         self._raw = http_of(type(self._sdk._client)).Response  # noqa: SLF001 - the kind of reply it gives
 
     async def ask(self, question: Question) -> Answer:
@@ -84,7 +88,8 @@ class OpenAIClient:
         await asyncio.sleep(0)  # the sockets are closed by the loop, once it turns
 
     async def _asked(self, question: Question) -> Answer:
-        sent: dict[str, Any] = {self._content: shapes.dumped(self._body(question))}
+        key = f"{self._named}-{next(self._count)}"  # else the SDK draws a random one for each
+        sent: dict[str, Any] = {self._content: shapes.dumped(self._body(question)), "options": {"idempotency_key": key}}
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self._sdk.post(self._url, cast_to=self._raw, **sent)
@@ -163,6 +168,7 @@ def sdk_of(key: str, base_url: str | None, timeout: float, concurrency: int) -> 
 def _transport(openai: Any, timeout: float, concurrency: int) -> Any:
     """The SDK's own client on aiohttp, whose requests are made without merging what is never set."""
     http = http_of(openai.DefaultAioHttpClient)
+    read = functools.lru_cache(maxsize=8)(http.URL)
 
     class Direct(openai.DefaultAioHttpClient):  # type: ignore[misc]
         """Follows no redirect: what is judged goes to the address that was named."""
@@ -172,7 +178,8 @@ def _transport(openai: Any, timeout: float, concurrency: int) -> Any:
                 return super().build_request(method, url, **given)
             wait = given.get("timeout")
             ends = {"timeout": (wait if isinstance(wait, http.Timeout) else http.Timeout(wait)).as_dict()}
-            return http.Request(method, url, headers=given["headers"], content=given.get("content"), extensions=ends)
+            given = {"headers": given["headers"], "content": given.get("content")}
+            return http.Request(method, read(url), **given, extensions=ends)
 
     limits = http.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
     return Direct(limits=limits, follow_redirects=False, timeout=timeout)

@@ -49,6 +49,9 @@ _WORTH: Mapping[str, float] = {"Supported": 1, "Partially Supported": 0.5, "Cont
 """What a result scores where the user set nothing else; what is Unverifiable has no score."""
 
 _WHERE = "the evidence"
+_NULLS = frozenset(("None", "N/A"))
+"""Quotes that can't be given: every judge's are read as none."""
+
 _COMPOUND = re.compile(r";\s+|,\s+(?:and|but|while|whereas)\s+", re.IGNORECASE)
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|has|have|had|does|did|will|would|can|could|may|might|must|should|became|becomes|began"
@@ -99,8 +102,11 @@ def _judged(
     rows: list[dict[str, Any]] = []
     room = ROOM
     for at, claim in enumerate(claims, start=1):
-        held.append(_hold(claim, evidence))
-        row = _verification(at, held[-1], texts, worth)
+        item = _hold(claim, evidence)
+        if (_quote(item, texts) or "").strip() in _NULLS:
+            item = _Held(claim, item.found, "Unverifiable")
+        held.append(item)
+        row = _verification(at, item, texts, worth)
         room -= len(json.dumps(row, ensure_ascii=False))
         if room < 0:
             break

@@ -1,0 +1,88 @@
+"""What comes in one turn goes on together; the loop and its reader take turns, and neither ever stops the other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from groundtrace.judges.llm.loop import Ask, hear
+from groundtrace.model import Case, Reply
+from groundtrace.testing import sample_case
+
+
+@asynccontextmanager
+async def _session() -> AsyncIterator[Ask]:
+    async def ask(_: Case) -> Reply:
+        await asyncio.sleep(0.001)
+        return Reply("{}", "judge")
+
+    yield ask
+
+
+def test_a_reader_that_takes_its_time_does_not_stop_the_judge() -> None:
+    """While it holds one case, the judge goes on for as long as there is room: were it waited for, this would hang."""
+    pulled = threading.Semaphore(0)
+
+    def cases() -> Iterator[Case]:
+        for n in range(40):
+            pulled.release()
+            yield sample_case(slot=f"c{n}>p1")
+
+    going = hear(cases(), lambda _, __: None, _session, 4)
+    first, _ = next(iter(going))
+    for _ in range(8):  # twice as many as places
+        assert pulled.acquire(timeout=60)
+    heard = [first.slot, *(case.slot for case, _ in going)]
+    assert sorted(heard) == sorted(f"c{n}>p1" for n in range(40))
+
+
+def test_a_reader_that_leaves_is_not_waited_for() -> None:
+    """It closes what it reads in the middle of its turn; no thread is left."""
+    threads = threading.active_count()
+    going = hear((sample_case(slot=f"c{n}>p1") for n in range(40)), lambda _, __: None, _session, 4)
+    next(iter(going))
+    going.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == threads
+
+
+def test_what_the_gate_raises_is_raised_to_the_reader() -> None:
+    """On the third reply of many; the others' places do not hang."""
+    looked_at: list[str] = []
+
+    def again(case: Case, _: Reply) -> None:
+        looked_at.append(case.slot)
+        if len(looked_at) == 3:
+            raise StopIteration("no more")
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(hear((sample_case(slot=f"c{n}>p1") for n in range(40)), again, _session, 8))
+    assert len(looked_at) == 3
+
+
+def test_what_is_asked_again_keeps_its_place() -> None:
+    """Every case once more, in the place it has: never more are asked at once, and each is heard once."""
+    asked, most = 0, 0
+
+    @asynccontextmanager
+    async def session() -> AsyncIterator[Ask]:
+        async def ask(_: Case) -> Reply:
+            nonlocal asked, most
+            asked += 1
+            most = max(most, asked)
+            await asyncio.sleep(0.001)
+            asked -= 1
+            return Reply("{}", "judge")
+
+        yield ask
+
+    def again(case: Case, _: Reply) -> Case | None:
+        return None if case.remark else sample_case(slot=case.slot, remark="again")
+
+    heard = [case for case, _ in hear((sample_case(slot=f"c{n}>p1") for n in range(40)), again, session, 8)]
+    assert sorted(case.slot for case in heard) == sorted(f"c{n}>p1" for n in range(40))
+    assert all(case.remark for case in heard)
+    assert most == 8
