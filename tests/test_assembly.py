@@ -212,15 +212,32 @@ def test_after_a_kill_nothing_is_done_twice(place: Place) -> None:
     assert place.held.counts["late"] == 1
 
 
-def test_what_waits_to_be_sent_on_is_not_let_go_of_for_want_of_a_backend(tmp_path: Path) -> None:
-    """A start that forgets where to is refused, and the next one sends it."""
+@pytest.mark.parametrize("trace_id", ["", A])
+def test_what_waits_to_be_sent_on_is_not_let_go_of_for_want_of_a_backend(tmp_path: Path, trace_id: str) -> None:
+    """A start that forgets where to is refused, and the next one sends it: what is judged as well as what is not."""
     place = Place(tmp_path / "spool")
-    place.put("", b"alone")
+    place.put(trace_id, b"held", rooted=True)
     cut_off(place.spool)
     with Spool(tmp_path / "spool") as spool, pytest.raises(PlanError, match="1 parcel of before waits to be sent on"):
         Assembly(spool, forwards=False)
     place.open()
-    assert place.sent() == [b"alone"]
+    place.later(60)
+    assert place.sent() == [b"held"]
+    place.again()
+    place.settings = {"forwards": False}
+    place.again()
+    place.later(10)
+    assert place.due() == [trace_id] * bool(trace_id), "what was sent on waits for nothing but its judge"
+    place.spool.__exit__(None, None, None)
+
+
+def test_what_was_only_to_be_judged_asks_for_no_backend(tmp_path: Path) -> None:
+    """It was taken by a server that sent nothing on."""
+    place = Place(tmp_path / "spool", forwards=False)
+    place.put(A, rooted=True)
+    place.again()
+    place.later(10)
+    assert place.due() == [A]
     place.spool.__exit__(None, None, None)
 
 
@@ -340,3 +357,26 @@ def test_in_a_hurry_nothing_is_waited_for(place: Place) -> None:
     place.held.let_go()
     assert place.sent() == [b"2"]
     place.held.judged([second])
+
+
+def test_at_the_end_what_can_not_be_judged_waits_for_the_next_start(place: Place) -> None:
+    """It is tried once more, a batch also in parts, and given up for nothing."""
+    place.put(A, b"1", rooted=True)
+    place.put(B, b"2", rooted=True)
+    place.later(10)
+    place.held.put_off(place.held.due(), "no judge", own=False)
+    assert place.held.due() == [], "not yet"
+    place.held.hurry()
+    both = place.held.due()
+    assert len(both) == 2
+    place.held.put_off(both, "trouble", own=True)
+    batches = 0
+    while batch := place.held.due():
+        place.held.put_off(batch, "trouble", own=True)
+        batches += 1
+        assert batches < 9
+    assert place.told == []
+    assert place.held.waiting()["traces"] == 2
+    place.again()
+    place.later(10)
+    assert sorted(place.due()) == [A, B]

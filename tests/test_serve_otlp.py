@@ -81,12 +81,13 @@ def log(trace_id: str = "", body: str = "said") -> dict[str, Any]:
 @contextmanager
 def server(folder: Path, **more: Any) -> Iterator[tuple[httpx2.Client, Server]]:
     """A server that takes, and judges nothing."""
+    tell = more.pop("tell", str)
     told = {"spool": folder / "spool", "idle": 1000.0} | more
     plan = Plan(sources="otel:-", sinks=(f"jsonl:{folder}/cards.jsonl",), sample=1.0)
     at = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{at.getsockname()[1]}"
     with open_store(folder / "store.db") as store:
-        made = Server(plan, Settings(**told), store, lambda _: None)
+        made = Server(plan, Settings(**told), store, tell)
         with (
             made.spool,
             answering(made.app(), at, most=64, seconds=30),
@@ -182,7 +183,9 @@ def test_a_giant_that_does_not_say_how_large_it_is_is_cut(tmp_path: Path) -> Non
         parts = (bytes(1 << 20) for _ in range(25))
         assert client.post("/v1/traces", content=parts, headers=PROTOBUF).status_code == 413
         assert client.get("/v1/traces").status_code == 405
-        assert client.post("/v1/metrics", content=b"", headers=PROTOBUF).status_code == 404
+        metrics = client.post("/v1/metrics", content=b"", headers=PROTOBUF)
+        assert metrics.status_code == 404
+        assert "OTEL_METRICS_EXPORTER=none" in Status.FromString(metrics.content).message
 
 
 @settings(max_examples=200)
@@ -319,6 +322,25 @@ def test_only_who_knows_the_token_is_heard(tmp_path: Path) -> None:
         assert client.get("/health").json()["state"] == "in trouble"
         whole = client.get("/health", headers={"Authorization": f"Bearer {TOKEN}"})
         assert whole.json()["state"] == made.judging.trouble
+
+
+def test_the_first_who_is_refused_is_told_of(tmp_path: Path) -> None:
+    """Once a kind, over HTTP and gRPC alike: who sends may have no log, and the rest is counted."""
+    told: list[str] = []
+    with server(tmp_path, token=TOKEN, tell=told.append) as (client, made):
+        place = Grpc("127.0.0.1:0", TOKEN)
+        with place.answering(made.intake), grpc.insecure_channel(f"127.0.0.1:{place.port}") as channel:
+            for _ in range(2):
+                assert client.post("/v1/traces", content=b"", headers=PROTOBUF).status_code == 401
+                with pytest.raises(grpc.RpcError):
+                    channel.unary_unary(METHODS["traces"])(b"", timeout=60)
+            assert client.post("/v1/metrics", content=b"", headers=PROTOBUF).status_code == 404
+        wrong = "refused what 127.0.0.1 sent (401): no token, or a wrong one; /health counts more of the kind"
+        assert told[0] == wrong
+        assert len(told) == 2
+        assert "metrics are not taken here" in told[1]
+        counted = made.counts.of("requests")
+        assert counted["401 no token, or a wrong one"] == counted["grpc 401 no token, or a wrong one"] == 2
 
 
 def test_who_can_be_reached_from_elsewhere_asks_for_a_token(tmp_path: Path) -> None:
@@ -502,15 +524,35 @@ def test_what_is_sent_is_judged_as_what_stands_in_a_file(tmp_path: Path) -> None
     assert len(told["file"]) > 10
 
 
+def test_what_has_no_score_is_not_told_as_one(tmp_path: Path) -> None:
+    """Traces that hold no answer: why is written, and counted as that."""
+    told = traces(tmp_path, 2)
+    for group in told["resourceSpans"]:
+        for span in group["scopeSpans"][0]["spans"]:
+            span["attributes"] = [one for one in span["attributes"] if one["key"] != "output.value"]
+    words = ("--sample", "1", "--idle", "900", "--rubric", "source_support", "--to", f"jsonl:{tmp_path}/cards.jsonl")
+    with serving(tmp_path / "s", *words) as made:
+        assert post(made.url, told) == 200
+        made.stop()
+    assert "4 spans taken, 2 traces judged, 2 reasons for no score written\n" in made.log
+
+
 def test_what_is_not_in_the_sample_is_sent_on_at_once(tmp_path: Path) -> None:
     """As it came, long before anything is over."""
     told = traces(tmp_path, 6)
-    with backend() as there, serving(tmp_path / "s", "--sample", "0", "--idle", "900", "--forward", there.http) as made:
+    words = ("--sample", "1e-9", "--idle", "900", "--forward")
+    with backend() as there, serving(tmp_path / "s", *words, there.http) as made:
         assert post(made.url, told) == 200
         made.until(lambda: len(there.spans()) == 12)
         _as_before(there.spans(), told)
         made.stop()
         assert not any("evaluations" in key for span in there.spans() for key in attributes(span))
+        places = f"scores go to the spans that are sent on; the store is {tmp_path}/s/store.db"
+        assert "1e-07 % of the traces are judged by offline" in made.log
+        assert f" (--sample 1: all), and {places}" in made.log
+        assert f"of before in the spool {tmp_path}/s/spool" in made.log
+        done = "12 spans taken (12 not in the sample), 0 traces judged, 12 spans sent on; --sample 1 judges all"
+        assert f"stopped; {done}\n" in made.log
 
 
 def test_when_it_is_stopped_what_is_held_is_judged_and_sent_on(tmp_path: Path) -> None:
@@ -562,7 +604,7 @@ def test_a_backend_that_is_away_loses_nothing(tmp_path: Path) -> None:
             assert post(made.url, told) == 200
             made.until(lambda: "refused with 503" in made.health()["state"])
             made.stop()
-            assert "wait for the next start" in made.log
+            assert "1 parcel waits for the next start: http://" in made.log
             there.refuse = None
             made.start()
             made.until(lambda: len(there.spans()) == 12)
@@ -630,10 +672,23 @@ def test_what_the_command_refuses(tmp_path: Path) -> None:
         "": "have no platform to go home to",
         "--to otel:out --listen 0.0.0.0:4318": "give --token-env NAME",
         "--to otel:out --token-env NONE": "token_env: 'NONE' is not set",
+        "--to otel:out --token-env my-secret-token-123": "name the variable that holds the secret, not the secret",
+        "--to otel:out --token-env fe93ab019cd7": "token_env: '***' is no variable that is set",
+        "--forward http://host --forward-headers-env api-key=hush": "name the variable that holds the headers",
+        "--to otel:out --listen 4318": "write HOST:PORT",
         "--forward http://me:pass@host": "holds more than an address",
     }
     for words, said in lines.items():
         done = groundtrace(f"serve otlp {words}", tmp_path, env=env)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr, done.stderr
-        assert "pass@" not in done.stderr
+        assert not any(secret in done.stderr for secret in ("pass@", "my-secret", "fe93ab", "hush"))
+    done = groundtrace("serve otpl --to otel:out", tmp_path, env=env)
+    assert done.returncode == 2
+    assert "serve: 'otpl' is nothing that is served; did you mean 'otlp'?" in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as at:
+        line = f"serve otlp --to otel:out --listen 127.0.0.1:0 --grpc 127.0.0.1:{at.getsockname()[1]}"
+        done = groundtrace(line, tmp_path, env=env)
+    assert done.returncode == 2
+    assert done.stderr.startswith("groundtrace: grpc: '127.0.0.1:")
+    assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +28,18 @@ class _Either(TyperGroup):
         """The command a line means."""
         if args and args[0] in self.commands and args[0] != _RULES:
             return super().resolve_command(ctx, args)
+        if args and args[0][:1] not in ("", "-"):
+            with _border():
+                _check_platform(args[0].partition(",")[0])
         return _RULES, self.commands[_RULES], args
+
+
+def _check_platform(word: str) -> None:
+    """Say what a mistyped word may have meant, before what that lacks: PlanError where it names no platform."""
+    from groundtrace.plugins import installed
+
+    if word not in {plugin.name for plugin in installed("source")}:
+        raise PlanError("serve", word, "is nothing that is served", valid=("langsmith", "otlp"))
 
 
 serve = typer.Typer(cls=_Either, no_args_is_help=True)
@@ -82,7 +95,7 @@ def rules_command(
             plan = plan.model_copy(update={"sample": 1.0})
         if verbose:
             talk(plan)
-        where, again = _where(plan), "start it again to go on"
+        where, again = _where(plan), "the same command"
         place = webhooks.opened(plan, platform, listen)
         with open_store(where, keep_text=plan.keep_text) as store, life.stoppable(again) as asked:
             store.probe()
@@ -192,6 +205,7 @@ def otlp_command(
         from groundtrace.adapters.otel.sending import headers_of
         from groundtrace.serve import otlp
         from groundtrace.serve.assembly import Limits
+        from groundtrace.store.address import address_of
 
         plan = _endless(said.plan(sources=["otel:-"]))  # none is read: they are sent
         if verbose:
@@ -207,18 +221,34 @@ def otlp_command(
             limits=Limits(spool=spool_mb << 20),
         )
         place = otlp.opened(plan, settings, listen, grpc)
-        again = "start it again to go on"
+        again = "the same command"
         with open_store(_where(plan), keep_text=plan.keep_text) as store, life.stoppable(again) as asked:
             store.probe()
             server = otlp.Server(plan, settings, store, lambda why: _tell([why]))
             if not quiet:
                 also = f" and, over gRPC, port {place.grpc.port}" if place.grpc else ""
                 waits = count(server.assembly.waiting()["kept"], "parcel")
-                typer.echo(f"groundtrace: listening at {place.url}{also}; {waits} of before in the spool", err=True)
+                typer.echo(
+                    plain(
+                        f"groundtrace: listening at {place.url}{also}; {waits} of before in the spool {settings.spool}"
+                    ),
+                    err=True,
+                )
+                kept = address_of(_where(plan)).shown
+                typer.echo(plain(f"groundtrace: {server.judging.told()}; the store is {kept}"), err=True)
             server.run(place, asked)
         if not quiet:
             typer.echo(plain(f"groundtrace: stopped; {server.summary()}"), err=True)
+        if server.judging.left:
+            _go(asked.code)
     raise typer.Exit(asked.code)
+
+
+def _go(code: int) -> None:
+    """End the process now: all is kept and closed, and a judge's threads that never end are not waited for."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _endless(plan: Plan) -> Plan:

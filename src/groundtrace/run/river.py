@@ -72,6 +72,10 @@ class River:
     saw: Saw
     places: Mapping[int, int]
     """Which source of the plan one is, by its identity."""
+    broke: Callable[[Exception], None] = lambda _: None
+    """Is told what the judge, or the memory, gave up with."""
+    withheld: Callable[[Scorecard], bool] = lambda _: False
+    """Whether a card is neither kept nor written: who asks comes back to its trace."""
 
     @classmethod
     def opened(
@@ -123,6 +127,12 @@ class River:
     def judges(self) -> str:
         """Who judges, in the order they are asked."""
         return f"{self.judge.id}, then {self.full.id}" if self.full else self.judge.id
+
+    def knock(self) -> None:
+        """Have the judges open what they need and ask nothing: PlanError where a key is missing, say."""
+        for judge in filter(None, (self.judge, self.full)):
+            for _ in judge.hear((), lambda _case, _reply: None):
+                pass
 
     def reading(self, source: Source, holds: Holds | None = None) -> Reading:
         """One source, to be read for this plan."""
@@ -234,6 +244,9 @@ class _Passage:
         cards = cast("Generator[Scorecard]", judged)
         with closing(cards):
             for card in self._heard(cards):
+                if river.withheld(card):
+                    self._name(card)
+                    continue
                 self.taken += 1
                 self.writing.take(audited(self._marked(card), river.plan.audit_rate))
                 self._name(card)
@@ -249,11 +262,14 @@ class _Passage:
         """The cards until their end, or until the judge fails: what came before that still counts."""
         while True:
             card, over = None, list[str]()
-            with Isolated(f"judge {self.river.judge.id}", over.append):
+            border = Isolated(f"judge {self.river.judge.id}", over.append)
+            with border:
                 card = next(cards, None)
             for why in over:
                 self.broken = True
                 self.writing.fail(why)
+            if border.raised is not None:
+                self.river.broke(border.raised)
             if card is None:
                 return
             yield card

@@ -139,7 +139,7 @@ class Assembly:
                 raise Full("too much waits to be judged or sent on")
             self._pieces += len(parcels)
         try:
-            pieces = self._spool.put(parcels)
+            pieces = self._spool.put(parcels, onward=self._forwards)
         except GroundtraceError:
             with self._changed:
                 self._pieces -= len(parcels)
@@ -152,8 +152,8 @@ class Assembly:
     def _take_up(self, found: Iterable[Piece]) -> None:
         """Go on with what an earlier server left; PlanError where it was to be sent on, and nobody says where to."""
         found = [*found]
-        waits = sum(not piece.trace_id and not piece.done & PASSED for piece in found)
-        if waits and not self._forwards:  # only what is sent on is kept without being judged
+        waits = sum(piece.onward and not piece.done & PASSED for piece in found)
+        if waits and not self._forwards:
             said = f"{waits} parcel{'s' if waits > 1 else ''} of before wait{'' if waits > 1 else 's'} to be sent on"
             hint = "say where to with --forward, or name another folder with --spool"
             raise PlanError("spool", str(self._spool.folder), said, hint=hint)
@@ -241,7 +241,7 @@ class Assembly:
             return found
 
     def _is_over(self, trace: Gathering, now: float) -> bool:
-        if trace.again > now and not self._hurried:
+        if trace.again > now:
             return False
         wait = 0.0 if self._hurried else self._idle * (1 if trace.rooted else _ROOTLESS)
         return now - trace.last >= wait
@@ -272,14 +272,20 @@ class Assembly:
                 self._settle(trace)
             self._changed.notify_all()
 
-    def put_off(self, traces: Iterable[Gathering], why: str, *, own: bool) -> None:
-        """Judge these later; one that could not be by itself often enough is given up. `own`: it is their fault."""
+    def put_off(self, traces: Sequence[Gathering], why: str, *, own: bool) -> None:
+        """Judge these later; one that could not be by itself often enough is given up. `own`: it is their fault.
+
+        At the end later is the next start: only a batch is tried in parts, for one of it may keep the others.
+        """
         with self._changed:
             for trace in traces:
                 trace.state = "open"
                 trace.attempts += own
-                trace.again = self._clock() + min(_FIRST * 2.0 ** min(trace.attempts, 10), _LONGEST)
-                if trace.attempts >= _VAIN:
+                pause = min(_FIRST * 2.0 ** min(trace.attempts, 10), _LONGEST)
+                if self._hurried:
+                    pause = 0.0 if own and len(traces) > 1 else math.inf
+                trace.again = self._clock() + pause
+                if trace.attempts >= _VAIN and not self._hurried:
                     self._tell(f"gave up trace {trace.trace_id}: {why}")
                     self._give_up(trace, "given up")
 
@@ -383,9 +389,11 @@ class Assembly:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def hurry(self) -> None:
-        """Wait for nothing any more: all that is here is judged and sent on."""
+        """Wait for nothing any more: all that is here is judged, once more where it could not be, and sent on."""
         with self._changed:
             self._hurried = True
+            for trace in self._traces.values():
+                trace.again = 0.0
             self._changed.notify_all()
 
     def let_go(self) -> None:

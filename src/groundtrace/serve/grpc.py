@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from groundtrace.adapters.otel.requests import METHODS, Signal, answer, retry_info
 from groundtrace.errors import PlanError
 from groundtrace.serve.intake import MOST, Answer, Intake, admit
-from groundtrace.serve.listening import digest, place_of
+from groundtrace.serve.listening import digest, opened_socket
 
 try:
     import grpc  # type: ignore[import-untyped]
@@ -48,7 +48,7 @@ class Grpc:
     """A place gRPC is listened at, taken before the first request; PlanError where it can't be."""
 
     def __init__(self, listen: str, token: str | None) -> None:
-        place_of(listen, "grpc")
+        opened_socket(listen, "grpc").close()  # grpcio itself writes pages to stderr where it is taken
         self._token = None if token is None else digest(token)
         self._intake: Intake | None = None
         self._server = grpc.server(
@@ -86,7 +86,7 @@ class Grpc:
             with intake.room(len(body)):
                 told = intake.take(signal, body, json=False, encoding="")
         except Answer as refused:
-            intake.counted(f"grpc {refused.status} {refused.why}")
+            intake.refused(refused, context.peer(), "grpc ")
             code = _CODES.get(refused.status, grpc.StatusCode.UNKNOWN)
             if refused.again is not None:
                 details = retry_info(code.value[0], refused.why, refused.again)

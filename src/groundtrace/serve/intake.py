@@ -51,10 +51,12 @@ class Intake:
         forwards: bool,
         most: int = MOST,
         at_once: int = _AT_ONCE,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._assembly, self._counts, self._wanted, self._forwards = assembly, counts, wanted, forwards
         self.most, self._at_once = most, max(at_once, most)
         self._held = 0
+        self._tell, self._told = tell, set[int]()
         self._lock, self._turn = threading.Lock(), threading.BoundedSemaphore(_THREADS)
         self.closed = False
         """Whether nothing is taken any more: the server is about to end."""
@@ -95,6 +97,15 @@ class Intake:
     def counted(self, what: str) -> None:
         """Count an answer."""
         self._counts.add("requests", what)
+
+    def refused(self, answer: Answer, sender: str, over: str = "") -> None:
+        """Count a refusal; the first of a kind is told: its sender may say nothing, or nowhere anybody looks."""
+        self.counted(f"{over}{answer.status} {answer.why}")
+        with self._lock:
+            known = answer.status in self._told or self.closed
+            self._told.add(answer.status)
+        if not known:
+            self._tell(f"refused what {sender} sent ({answer.status}): {answer.why}; /health counts more of the kind")
 
     def _count(self, signal: Signal, told: Taken, kept: list[Parcel]) -> None:
         name = {"traces": "spans", "logs": "log records"}[signal]

@@ -6,8 +6,10 @@ import datetime as dt
 import functools
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from groundtrace.adapters.otel.arrived import SHARE, Arrived, homeless
@@ -15,6 +17,7 @@ from groundtrace.errors import GroundtraceError
 from groundtrace.evaluate import never
 from groundtrace.model import Ref
 from groundtrace.plugins import load
+from groundtrace.review import broke
 from groundtrace.run.holds import Holds
 from groundtrace.run.river import River
 from groundtrace.run.writing import Door, Passing
@@ -23,6 +26,7 @@ from groundtrace.store import owner
 from groundtrace.tally import COST_CAP, About, Report
 
 if TYPE_CHECKING:
+    from groundtrace.model import Scorecard
     from groundtrace.plan import Plan
     from groundtrace.ports import Memory, Sink
     from groundtrace.serve.assembly import Assembly, Gathering
@@ -31,7 +35,15 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.2
 _SOON, _LATER = 1.0, 60.0
-"""Seconds until scores that were not taken are written again; doubled from the first up to the last."""
+"""Seconds until scores that were not taken are written again, or a judge is asked that gave out; doubled from the first
+up to the last.
+"""
+
+_LOOK, _GRACE = 0.1, 5.0
+"""Seconds between two looks how a batch goes; seconds it has, once there is no time left, to write what is judged."""
+
+_WHILE = 5.0
+"""Seconds a judge gives no answer until that is told: one that is busy for a moment is nobody's trouble."""
 
 _KNOWN = 1000
 """Kinds of notes that are told."""
@@ -41,18 +53,27 @@ _COUNT = re.compile(r"\d+")
 
 def wanted(plan: Plan) -> Callable[[str], bool]:
     """Whether a trace may be judged, by its id alone; where more decides, any may."""
-    told = plan.sample if isinstance(plan.sample, Sampling) else Sampling(share=plan.sample)
+    told = _sampling(plan)
     if told.errors or told.predicate:
         return lambda _: True
-    picked = sample(SHARE if told.share is None else told.share)
+    picked = sample(_share(told))
     return lambda trace_id: plan.holds(trace_id) and picked(Ref(Arrived.platform, trace_id=trace_id), ())
 
 
+def _sampling(plan: Plan) -> Sampling:
+    return plan.sample if isinstance(plan.sample, Sampling) else Sampling(share=plan.sample)
+
+
+def _share(told: Sampling) -> float:
+    return SHARE if told.share is None else told.share
+
+
 def checked(plan: Plan, *, forwards: bool) -> None:
-    """Open all a plan names, so that trouble comes before the first span: PlanError."""
+    """Open all a plan names, the judge's door too, so that trouble comes before the first span: PlanError."""
     if not (plan.sinks or forwards):
         raise homeless()
-    _opened(plan, Passing(), None, never, lambda _: None)
+    river, _ = _opened(plan, Passing(), None, never, lambda _: None)
+    river.knock()
 
 
 def _opened(
@@ -63,13 +84,14 @@ def _opened(
         Door(spec if isinstance(spec, str) else f"{spec['use']}:{spec.get('argument', '')}", load("sink", spec))
         for spec in plan.sinks
     ]
-    return river, [*([Door("the spans", own)] if own is not None else []), *named]
+    return river, [*([Door("the spans that are sent on", own)] if own is not None else []), *named]
 
 
 class Judging:
     """Judges what is over, until it is asked to stop; `own` is the sink that puts scores on spans, where there is one.
 
-    `stopping` ends it with what is in flight.
+    `stopping` ends it with what is in flight, also where a judge does not return from it. A trace the judge gave out
+    on waits to be judged again, with no card until then: only one that fails while others are answered is its own.
     """
 
     def __init__(
@@ -90,12 +112,41 @@ class Judging:
         self._again, self._pause = float("-inf"), _SOON
         """When scores that were not taken are written again, first those of earlier starts; how long after that."""
         self._cut: list[Exception | None] = []
-        self._river, self._doors = _opened(plan, store, own, stopping, self._cut.append)
+        self._broke: list[Exception] = []
+        """What ended a batch before its end, and where that was the judge or the store, what they raised."""
+        self._batch: dict[str, Gathering] = {}
+        self._unanswered: set[str] = set()
+        """The traces that are judged, by id, and those of them the judge gave out on."""
+        opened, self._doors = _opened(plan, store, own, stopping, self._cut.append)
+        self._river = replace(opened, broke=self._broke.append, withheld=self._withheld)
+        for judge in filter(None, (opened.judge, opened.full)):
+            getattr(judge, "cut_when", _uncut)(stopping)
+        for door in self._doors:
+            getattr(door.sink, "stop_when", _uncut)(stopping)
+        self.left = False
+        """Whether a batch was left where it was: its thread may never end."""
+        self._leaving = threading.Lock()
+        self._away, self._since = "", 0.0
+        """Why the judge gives no answer, and since when."""
+        self._resume, self._respite = float("-inf"), _SOON
+        """When a judge that gave out is asked again, whatever trace is due; how long after that."""
+        self._sampling = _sampling(plan)
+        self.share = _share(self._sampling)
         self._noted: set[str] = set()
         begun = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         self._ident = plan.batch_id or f"serve-{begun}-{secrets.token_hex(2)}"
         self.trouble = ""
         """What keeps traces from being judged or written, while it does."""
+
+    def told(self) -> str:
+        """How many of the traces are judged, by whom, and where their scores go, in a line."""
+        share, more = self.share, self._sampling.errors or self._sampling.predicate
+        which = f"{100 * share:g} % of the traces{', and those the plan names,' if more else ''} are judged"
+        which = "every trace is judged" if share == 1 else which if share or more else "no trace is judged"
+        hint = " (--sample 1: all)" if 0 < share < 1 else ""
+        first, *named = [door.shown for door in self._doors]  # the spans, where they are sent on, are said last
+        places = " and ".join(filter(None, (", ".join(named), first)))
+        return f"{which} by {self._river.judges}{hint}, and scores go to {places}"
 
     def work(self, over: Callable[[], bool]) -> None:
         """Judge until it is `over`, or asked to stop."""
@@ -106,6 +157,7 @@ class Judging:
 
     def rest(self) -> None:
         """Judge all that is here, or until asked to stop."""
+        self._resume = float("-inf")
         with Holds(self._store, owner(self._ident)) as holds:
             while not self._stopping() and self.once(holds):
                 pass
@@ -113,10 +165,76 @@ class Judging:
     def once(self, holds: Holds) -> bool:
         """Judge some of what is over, and write what was not taken before; whether there was any of that."""
         self._assembly.tend()
-        batch = self._assembly.due()
+        batch = self._assembly.due() if self._clock() >= self._resume else []
         if not batch and self._clock() < self._again:
             return False
+        self._beside(functools.partial(self._judge, batch, holds))
+        return True
+
+    def _beside(self, work: Callable[[], None]) -> None:
+        """Do it in a thread of its own, and wait for it; once it is late not for long: it is left as by a kill."""
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - carried to the thread that waits and raised there
+                raised.append(error)
+
+        thread = threading.Thread(target=run, name="judging", daemon=True)
+        thread.start()
+        late: float | None = None
+        while thread.is_alive():
+            thread.join(_LOOK)
+            self._look()
+            if late is None and self._stopping():
+                late = time.monotonic()
+            if late is not None and time.monotonic() > late + _GRACE and self._leave():
+                return
+        if raised:
+            raise raised[0]
+
+    def _leave(self) -> bool:
+        """Leave a batch; False where it is just being finished."""
+        if not self._leaving.acquire(blocking=False):
+            return False
+        self.left = True
+        self._leaving.release()
+        return True
+
+    def _look(self) -> None:
+        """See whether the judge answers; one that does not for a while is told of."""
+        away = self._why_away()
+        if bool(away) != bool(self._away):
+            self.trouble, self._since = away, self._clock()
+        self._away = away
+        if away and self._clock() >= self._since + _WHILE:
+            self._tell_once(f"nothing is judged for now, and what comes is kept: {away}")
+
+    def _why_away(self) -> str:
+        """What a judge says of why it gives no answer; "" where each gives some."""
+        for judge in filter(None, (self._river.judge, self._river.full)):
+            if why := getattr(judge, "trouble", str)():
+                return f"judge {judge.id}: {why}"
+        return ""
+
+    def _withheld(self, card: Scorecard) -> bool:
+        """Keep back a card the judge gave out on, and come back to its trace.
+
+        One it gave out on before, while it answers others, is as it is.
+        """
+        trace = self._batch.get(card.ref.trace_id)
+        if trace is None or not broke(card) or (trace.attempts and not self._why_away()):
+            return False
+        self._unanswered.add(trace.trace_id)
+        return True
+
+    def _judge(self, batch: Sequence[Gathering], holds: Holds) -> None:
+        """Judge a batch, write what came of it, and what was not taken before."""
         self._cut.clear()
+        self._broke.clear()
+        self._unanswered.clear()
+        self._batch = {trace.trace_id: trace for trace in batch}
         source = Arrived({trace.trace_id: functools.partial(self._assembly.read, trace) for trace in batch})
         before = Report(about=About(self._river.judges, self._river.judge.kind, batch_id=self._ident))
         try:
@@ -124,10 +242,11 @@ class Judging:
         except GroundtraceError as error:
             self._cut.append(error)
             report = Report(failed=(str(error),))
-        self._note(report)
-        self._finish(batch, report)
-        self._remember(report)
-        return True
+        with self._leaving:
+            if not self.left:
+                self._note(report)
+                self._finish(batch, report)
+                self._remember(report)
 
     def _remember(self, report: Report) -> None:
         """Come back to what a platform did not take, ever later as long as it takes nothing."""
@@ -138,26 +257,43 @@ class Judging:
             self._again, self._pause = float("inf"), _SOON
 
     def _finish(self, batch: Sequence[Gathering], report: Report) -> None:
-        why = next(iter(report.failed), "its batch was cut short")
-        self.trouble = why if report.failed else ""
-        if self._cut:
+        why, away = next(iter(report.failed), "its batch was cut short"), self._why_away()
+        self.trouble = why if report.failed else away
+        gave_out = any(isinstance(error, GroundtraceError) for error in self._broke)
+        if away or gave_out:
+            self._resume, self._respite = self._clock() + self._respite, min(2 * self._respite, _LATER)
+        else:
+            self._resume, self._respite = float("-inf"), _SOON
+        if self._cut and (self._stopping() or gave_out):
+            self._assembly.put_off(batch, why, own=False)  # there was no time, or no judge: nobody is given up for that
+        elif self._cut:
             own = len(batch) == 1 and not any(isinstance(error, GroundtraceError) for error in self._cut)
             self._assembly.put_off(batch, why, own=own or len(batch) > 1)
         elif report.held or report.passed.get(COST_CAP):
             self._assembly.put_off(batch, "another server works on them, or the money is spent", own=False)
         else:
-            self._assembly.judged(batch)
+            again = [trace for trace in batch if trace.trace_id in self._unanswered]
+            self._assembly.put_off(again, away or "the judge gave out on it", own=not away)
+            self._assembly.judged([trace for trace in batch if trace.trace_id not in self._unanswered])
 
     def _note(self, report: Report) -> None:
         """Tell what went wrong, once and not with every batch that sees its like; count what was written."""
         for note in (*report.failed, *report.notes):
-            alike = _COUNT.sub("#", note)
-            if alike not in self._noted and len(self._noted) < _KNOWN:
-                self._noted.add(alike)
-                self._tell(note)
+            self._tell_once(note)
+        what = "reasons" if report.cards and not report.scores else "scores"  # what has no score is told as well
         for states in report.receipts.values():
             for state, n in states.items():
-                self._counts.add("scores", state, n)
+                self._counts.add(what, state, n)
         for states in report.cards.values():
             for state, n in states.items():
                 self._counts.add("cards", state, n)
+
+    def _tell_once(self, note: str) -> None:
+        alike = _COUNT.sub("#", note)
+        if alike not in self._noted and len(self._noted) < _KNOWN:
+            self._noted.add(alike)
+            self._tell(note)
+
+
+def _uncut(_: Callable[[], bool]) -> None:
+    """A judge that can't leave what is in flight, a sink that never waits for long."""

@@ -39,7 +39,7 @@ def place_of(listen: str, key: str = "listen") -> tuple[str, int]:
     """
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise PlanError(key, listen, "is no place to listen", hint="write HOST:PORT, as 127.0.0.1:8123")
+        raise PlanError(key, listen, "is no place to listen", hint="write HOST:PORT; 127.0.0.1 is this machine alone")
     return host.strip("[]"), int(port)
 
 

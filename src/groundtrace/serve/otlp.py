@@ -9,10 +9,11 @@ about, or when their time is over, as they came. Killed at any point, it goes on
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +55,11 @@ _ALIVE = 75
 _TYPES: Mapping[str, bool] = {"application/x-protobuf": False, "application/protobuf": False, "application/json": True}
 """What a body may be, and whether that is JSON."""
 
-_GRPC_CODES: Mapping[int, int] = {400: 3, 401: 16, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
+_NO_METRICS = (
+    "metrics are not taken here: set OTEL_METRICS_EXPORTER=none, or OTEL_EXPORTER_OTLP_METRICS_ENDPOINT to your backend"
+)
+
+_GRPC_CODES: Mapping[int, int] = {400: 3, 401: 16, 404: 5, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
 """The codes of `google.rpc.Status` that go with statuses of HTTP."""
 
 
@@ -145,7 +150,7 @@ class Server:
             tell=tell,
             clock=clock,
         )
-        self.intake = Intake(self.assembly, self.counts, wanted=wanted(plan), forwards=forwards)
+        self.intake = Intake(self.assembly, self.counts, wanted=wanted(plan), forwards=forwards, tell=tell)
         self._until, self._stopping = float("inf"), never
         own = OnSpans(self.assembly, self.spool) if forwards else None
         self.judging = Judging(
@@ -214,16 +219,27 @@ class Server:
     def summary(self) -> str:
         """What was done, in a line."""
         spans, sent = self.counts.of("spans"), self.counts.of("sent on")
-        said = [f"{spans.get('taken', 0):,} spans taken", f"{self.assembly.counts['judged']:,} traces judged"]
-        said += [f"{n:,} scores {state}" for state, n in self.counts.of("scores").items()]
-        said += [f"{sent.get('spans', 0):,} spans sent on"] if self.forwarding else []
+        passed, judged = spans.get("not in the sample", 0), self.assembly.counts["judged"]
+        out = f" ({passed:,} not in the sample)" if passed else ""
+        said = [_several(spans.get("taken", 0), "span") + " taken" + out]
+        said += [_several(judged, "trace") + " judged"]
+        said += [_several(n, "score") + f" {state}" for state, n in self.counts.of("scores").items()]
+        said += [_several(n, "reason") + f" for no score {state}" for state, n in self.counts.of("reasons").items()]
+        said += [_several(sent.get("spans", 0), "span") + " sent on"] if self.forwarding else []
+        hint = "; --sample 1 judges all" if passed and not judged and self.judging.share else ""
         left = self.assembly.waiting()["kept"]
-        return ", ".join(said) + (f"; {left:,} parcels wait for the next start" if left else "")
+        wait = f"; {_several(left, 'parcel')} wait{'s' * (left == 1)} for the next start" if left else ""
+        why = f": {trouble}" if wait and (trouble := self._trouble()) else ""
+        return ", ".join(said) + hint + wait + why
+
+    def _trouble(self) -> str:
+        """What keeps scores, or what is sent on, from getting there."""
+        return (self.forwarding.trouble if self.forwarding else "") or self.judging.trouble
 
     def told(self, known: bool = True) -> tuple[int, dict[str, Any]]:  # noqa: FBT001, FBT002 - who asks is known
         """How it goes, and whether requests are taken: 200 or 503; what a backend answers is told who is known."""
         held = {**self.counts.told(), "waiting": self.assembly.waiting(), "traces": dict(self.assembly.counts)}
-        trouble = (self.forwarding.trouble if self.forwarding else "") or self.judging.trouble
+        trouble = self._trouble()
         if self.counts.state == "well":
             full = "full: too much waits" if self.assembly.is_full else ""
             held["state"] = full or (trouble if known or not trouble else "in trouble") or "well"
@@ -236,13 +252,13 @@ class Server:
         """The application: takes spans at `/v1/traces`, log records at `/v1/logs`, and says at `/health` how it is."""
         wanted_token = None if self.settings.token is None else digest(self.settings.token)
 
-        def door(signal: Signal) -> Callable[[Request], Any]:
+        def door(answered: Callable[[Request], Awaitable[bytes]]) -> Callable[[Request], Any]:
             async def take(request: Request) -> Response:
                 json = _kind(request) or False
                 try:
-                    body = await self._answered(request, signal, wanted_token)
+                    body = await answered(request)
                 except Answer as refused:
-                    self.counts.add("requests", f"{refused.status} {refused.why}")
+                    self.intake.refused(refused, request.client.host if request.client else "somebody")
                     again = {} if refused.again is None else {"Retry-After": str(refused.again)}
                     if refused.status == 401:
                         again["WWW-Authenticate"] = "Bearer"
@@ -258,10 +274,12 @@ class Server:
             status, held = await run_in_threadpool(self.told, known)
             return JSONResponse(held, status)
 
-        routes = [Route(f"/v1/{signal}", door(signal), methods=["POST"]) for signal in SIGNALS]
+        doors = {signal: functools.partial(self._answered, signal, wanted_token) for signal in SIGNALS}
+        routes = [Route(f"/v1/{signal}", door(way), methods=["POST"]) for signal, way in doors.items()]
+        routes += [Route("/v1/metrics", door(_no_metrics), methods=["POST"])]
         return Starlette(routes=[*routes, Route("/health", health, methods=["GET"])])
 
-    async def _answered(self, request: Request, signal: Signal, wanted_token: bytes | None) -> bytes:
+    async def _answered(self, signal: Signal, wanted_token: bytes | None, request: Request) -> bytes:
         """The answer to a request that was taken."""
         admit(request.headers.get("authorization", ""), wanted_token)
         json = _kind(request)
@@ -282,6 +300,16 @@ def _rooms(intake: Intake) -> Iterator[Callable[[int], None]]:
     """Memory taken as a body comes, given back at the end."""
     with ExitStack() as stack:
         yield lambda size: stack.enter_context(intake.room(size))
+
+
+def _several(n: int, what: str) -> str:
+    """A number and its noun."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+async def _no_metrics(_: Request) -> bytes:
+    """An application that sends all it has to one address is told what to set."""
+    raise Answer(404, _NO_METRICS)
 
 
 async def _body(request: Request, most: int, more: Callable[[int], None]) -> bytes:

@@ -42,7 +42,9 @@ _HEAD = struct.Struct("<4sIIIBB16s")
 _DONE = struct.Struct("<QBB")
 """Where a parcel stands, what was done with it, and a check of the two."""
 
-_ROOTED = 1
+_ROOTED, _ONWARD = 1, 2
+"""What is known of a parcel without reading it: a root is in it; it was taken to be sent on."""
+
 _SEGMENT = 16 << 20
 _NAMED = re.compile(r"\d{12}\.otlp")
 
@@ -50,14 +52,23 @@ _NAMED = re.compile(r"\d{12}\.otlp")
 class Piece:
     """A parcel on the disk: where it stands, and what of it is known without reading it."""
 
-    __slots__ = ("at", "count", "done", "rooted", "segment", "signal", "size", "trace_id")
+    __slots__ = ("at", "count", "done", "onward", "rooted", "segment", "signal", "size", "trace_id")
 
     def __init__(
-        self, segment: _Segment, at: int, size: int, *, signal: Signal, trace_id: str, count: int, rooted: bool
+        self,
+        segment: _Segment,
+        at: int,
+        size: int,
+        *,
+        signal: Signal,
+        trace_id: str,
+        count: int,
+        rooted: bool,
+        onward: bool,
     ) -> None:
         self.segment, self.at, self.size = segment, at, size
         self.signal, self.trace_id, self.count, self.rooted = signal, trace_id, count, rooted
-        self.done = 0
+        self.onward, self.done = onward, 0
 
 
 @dataclass(eq=False)
@@ -120,10 +131,13 @@ class Spool:
         """Bytes on the disk."""
         return sum(segment.size for segment in list(self._segments.values()))
 
-    def put(self, parcels: Sequence[Parcel]) -> list[Piece]:
-        """Keep parcels; they are on the disk when this returns. PlatformError where there is no room for them."""
+    def put(self, parcels: Sequence[Parcel], *, onward: bool = False) -> list[Piece]:
+        """Keep parcels; they are on the disk when this returns. PlatformError where there is no room for them.
+
+        `onward` are those that are to be sent on: a later server that sends nothing on must know.
+        """
         packing = zstandard.ZstdCompressor(level=1)
-        told = [_told(parcel, packing) for parcel in parcels]
+        told = [_told(parcel, packing, onward=onward) for parcel in parcels]
         with self._lock:
             if self._closed:
                 raise PlatformError(f"the spool {self.folder} is closed")
@@ -140,6 +154,7 @@ class Spool:
                         trace_id=parcel.trace_id,
                         count=parcel.count,
                         rooted=parcel.rooted,
+                        onward=onward,
                     )
                 )
                 at += len(written)
@@ -243,6 +258,7 @@ class Spool:
             trace_id=trace_id.hex() if any(trace_id) else "",
             count=count,
             rooted=bool(flags & _ROOTED),
+            onward=bool(flags & _ONWARD),
         )
 
     def _current(self) -> _Segment:
@@ -326,11 +342,12 @@ def _private(path: Path, more: int) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | more, 0o600)
 
 
-def _told(parcel: Parcel, packing: zstandard.ZstdCompressor) -> bytes:
+def _told(parcel: Parcel, packing: zstandard.ZstdCompressor, *, onward: bool) -> bytes:
     """A parcel as it is written."""
     packed = packing.compress(parcel.data)
     trace_id = bytes.fromhex(parcel.trace_id) if parcel.trace_id else bytes(16)
-    kind, flags = _SIGNALS.index(parcel.signal), _ROOTED if parcel.rooted else 0
+    kind = _SIGNALS.index(parcel.signal)
+    flags = (_ROOTED if parcel.rooted else 0) | (_ONWARD if onward else 0)
     return _HEAD.pack(_MAGIC, len(packed), zlib.crc32(packed), parcel.count, kind, flags, trace_id) + packed
 
 

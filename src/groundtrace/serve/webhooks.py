@@ -370,7 +370,7 @@ def opened(plan: Plan, spec: str, listen: str) -> Place:
     if not hasattr(factory, "delivered"):
         raise PlanError("platform", spec, "sends no messages of new traces", hint="langsmith does")
     load("source", {**source, "argument": "-"})  # its project comes with each message
-    River.opened(plan.model_copy(update={"sources": ()}), Passing())
+    River.opened(plan.model_copy(update={"sources": ()}), Passing()).knock()
     return Place(source, factory.delivered, opened_socket(listen))
 
 

@@ -241,3 +241,42 @@ def test_settings_that_change_a_reply_change_the_id(stand: StandIn) -> None:
     for wrong in ({"timeout": 0}, {"concurrency": -1}, {"input_price": 1.0}):
         with pytest.raises(PlanError):
             judge(stand, **wrong)
+
+
+def test_what_is_in_flight_can_be_left(stand: StandIn) -> None:
+    """The hearing ends, those that were answered are heard, and the rest has no reply: it is no fault of theirs."""
+    stand.script({"when": {"prompt": BAD}, "do": {"hang": True}})
+    asked, late = judge(stand), threading.Event()
+    asked.cut_when(late.is_set)
+    found = []
+    for card in evaluate(RECORDS, [load("rubric", RUBRIC)], asked, stopping=late.is_set):
+        found.append(card)
+        if len(found) == len(RECORDS) - 1:
+            late.set()
+    assert {card.status for card in found} == {"scored"}
+    assert len(found) == len(RECORDS) - 1
+
+
+def test_one_who_is_to_stop_waits_for_no_provider_in_trouble(stand: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be asked again for minutes; no record is said to have failed for that."""
+    monkeypatch.setattr("groundtrace.judges.llm._VAIN", 0.0)
+    stand.script({"do": {"status": 503}})
+    asked = judge(stand, deadline=1000)
+    asked.stop_when(lambda: bool(asked.trouble()))
+    assert list(evaluate(RECORDS, [load("rubric", RUBRIC)], asked, stopping=lambda: bool(asked.trouble()))) == []
+
+
+def test_a_judge_says_why_it_gives_no_answer_as_long_as_it_does_not(stand: StandIn) -> None:
+    """A question it refuses is an answer of a kind."""
+    asked = judge(stand, deadline=0.1)
+
+    def trouble(**does: Any) -> str:
+        stand.script({"do": does} if does else {})
+        list(evaluate(RECORDS[:1], [load("rubric", RUBRIC)], asked))
+        return asked.trouble()
+
+    assert asked.trouble() == ""
+    assert "we are closed" in trouble(status=503, message="we are closed")
+    assert trouble(status=400, message="not this one") == ""
+    assert trouble(status=500) != ""
+    assert trouble() == ""

@@ -97,6 +97,8 @@ def headers_of(name: str | None, key: str = "headers_env") -> dict[str, str]:
         return {}
     told = os.environ.get(name, "")
     if not told.strip():
+        if "=" in name or not name.isidentifier():  # the headers themselves: they go into no log
+            raise PlanError(key, "***", "is no variable that is set", hint="name the variable that holds the headers")
         raise PlanError(key, name, "is not set", hint=f"export {name}='authorization=Bearer%20...'")
     found: dict[str, str] = {}
     for pair in told.split(","):

@@ -19,7 +19,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlatformError
-from groundtrace.judges.llm.client import Answer, Client, Question, Trouble
+from groundtrace.evaluate import never
+from groundtrace.judges.llm.client import TRANSIENT, Answer, Client, Question, Trouble
 from groundtrace.judges.llm.loop import hear
 from groundtrace.judges.llm.prices import price_of
 from groundtrace.judges.llm.providers import check
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from groundtrace.ports import Again
 
 __all__ = ["LlmJudge", "Settings"]
+
+_VAIN = 2.0
+"""Seconds without an answer, of a provider in trouble, after which one who is to stop waits no more."""
 
 _SHOWN = 300
 """Characters of a provider's message that are told."""
@@ -50,6 +54,9 @@ class LlmJudge:
         self.id = settings.id
         self._price = price_of(settings)
         self._taken = Taken.of(settings)
+        self._late = self._stopping = never
+        self._away, self._since = "", 0.0
+        """Why it gives no answer, and since when."""
 
     def __repr__(self) -> str:
         return f"<LlmJudge {self.id}>"
@@ -77,7 +84,30 @@ class LlmJudge:
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case with its last reply, as they finish; PlatformError where no call can ever succeed."""
-        yield from hear(cases, again, self._session, self.settings.concurrency)
+        yield from hear(cases, again, self._session, self.settings.concurrency, self._is_late)
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait no more for a provider in trouble once `stopping` says so; what is in flight at another finishes."""
+        self._stopping = stopping
+
+    def cut_when(self, late: Callable[[], bool]) -> None:
+        """End a hearing once it is `late`, with what is in flight: that has no reply then."""
+        self._late = late
+
+    def trouble(self) -> str:
+        """Why it gives no answer just now, or is about to be asked again; "" where its last word was one."""
+        return self._away
+
+    def _met(self, trouble: Trouble | None) -> None:
+        """Note how it went; who refuses a question is there."""
+        why = trouble.message[:_SHOWN] if trouble is not None and trouble.kind in TRANSIENT else ""
+        if why and not self._away:
+            self._since = time.monotonic()
+        self._away = why
+
+    def _is_late(self) -> bool:
+        vain = self._away and time.monotonic() - self._since >= _VAIN
+        return self._late() or bool(vain and self._stopping())
 
     def doctor(self) -> Iterator[Check]:
         """Whether the key, the model and structured output are well: one case judged, and what it costs."""
@@ -102,7 +132,12 @@ class LlmJudge:
             question = self._taken.question(case, body)
             try:
                 answer = await ask_patiently(
-                    client, question, limiter=limiter, timeout=self.settings.timeout, deadline=self.settings.deadline
+                    client,
+                    question,
+                    limiter=limiter,
+                    timeout=self.settings.timeout,
+                    deadline=self.settings.deadline,
+                    met=self._met,
                 )
             except Trouble as trouble:
                 if trouble.kind == "unsupported" and self._taken.leaves_out(question, trouble.option):

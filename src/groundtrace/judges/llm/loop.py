@@ -16,7 +16,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,6 +31,9 @@ _Word: TypeAlias = "tuple[Case | None, BaseException | None]"
 Session: TypeAlias = "Callable[[], AbstractAsyncContextManager[Ask]]"
 """Opens what the calls need inside the loop, gives what asks a case, and closes it in the end."""
 
+_LOOK = 0.2
+"""Seconds between two looks whether it is to end."""
+
 _TAKEN = 8
 """Heard cases that are taken before their room is given back: the loop is woken once for all of them."""
 
@@ -38,14 +41,21 @@ _TURN = 0.02
 """Seconds the loop leaves to the reader, at most, to take what it was handed."""
 
 
-def hear(cases: Iterable[Case], again: Again, session: Session, concurrency: int) -> Iterator[Heard]:
+def hear(
+    cases: Iterable[Case],
+    again: Again,
+    session: Session,
+    concurrency: int,
+    late: Callable[[], bool] = lambda: False,
+) -> Iterator[Heard]:
     """Each case with its last reply, as they finish; what `cases`, `again` or `session` raise is raised here.
 
-    Closing the iterator cancels what is in flight and waits until no task and no thread is left.
+    Closing the iterator cancels what is in flight and waits until no task and no thread is left; so does `late`, which
+    is asked all the time: what was in flight then has no reply.
     """
     hearing = _Hearing(iter(cases), again, session=session, concurrency=max(1, concurrency))
     try:
-        yield from hearing.heard()
+        yield from hearing.heard(late)
     finally:
         hearing.stop()
 
@@ -65,10 +75,10 @@ class _Hearing:
         # In the context of who hears: what is asked inside a tracer's "leave me alone" is left alone.
         self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="judge", daemon=True)
 
-    def heard(self) -> Iterator[Heard]:
+    def heard(self, late: Callable[[], bool]) -> Iterator[Heard]:
         self._thread.start()
         taken = 0
-        while (items := self._next()) is not None:
+        while (items := self._next(late)) is not None:
             if isinstance(items, BaseException):
                 raise items
             for item in items:
@@ -78,10 +88,14 @@ class _Hearing:
                     taken = 0
                 yield item
 
-    def _next(self) -> list[Heard] | BaseException | None:
+    def _next(self, late: Callable[[], bool]) -> list[Heard] | BaseException | None:
+        """What was heard, or how it ended; None as well once it is late."""
         if self._done.empty():
             self._waiting.set()
-        return self._done.get()
+        while not late():
+            with suppress(queue.Empty):
+                return self._done.get(timeout=_LOOK)
+        return None
 
     def stop(self) -> None:
         """End the thread: what is in flight is cancelled."""

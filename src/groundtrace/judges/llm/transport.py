@@ -167,14 +167,16 @@ async def ask_patiently(
     timeout: float,  # noqa: ASYNC109 - of one try, of which there may be several
     deadline: float,
     clock: Callable[[], float] = time.time,
+    met: Callable[[Trouble | None], None] = lambda _: None,
 ) -> Answer:
     """Put a question until it is answered, for at most `deadline` seconds in all, waiting for a place included.
 
     One try may take `timeout` seconds, however slowly its answer drips. What may be well the next time is asked again,
     after a wait drawn from a window that doubles, or when the provider said; all else is raised as it came. At the end
     the last Trouble is raised, with the number of attempts in its message. `clock` tells the time since 1970.
+    `met` hears of every Trouble as it comes, and None with an answer.
     """
-    asking = _Asking(client, question, limiter, timeout=timeout, deadline=deadline, clock=clock)
+    asking = _Asking(client, question, limiter, timeout=timeout, deadline=deadline, clock=clock, met=met)
     try:
         return await asking.once()
     except Trouble as trouble:
@@ -187,8 +189,8 @@ class _Asking:
     """One question on its way: what it met so far, and how long it has left."""
 
     __slots__ = (
-        "_client", "_clock", "_drawn", "_loop", "_question", "_timeout", "ends", "last", "limiter", "started", "told",
-        "tries",
+        "_client", "_clock", "_drawn", "_loop", "_met", "_question", "_timeout", "ends", "last", "limiter", "started",
+        "told", "tries",
     )  # fmt: skip
 
     def __init__(
@@ -200,9 +202,10 @@ class _Asking:
         timeout: float,
         deadline: float,
         clock: Callable[[], float],
+        met: Callable[[Trouble | None], None],
     ) -> None:
         self._client, self._question, self.limiter = client, question, limiter
-        self._timeout, self._clock = timeout, clock
+        self._timeout, self._clock, self._met = timeout, clock, met
         self._loop = asyncio.get_running_loop()
         self.started = self._loop.time()
         self.ends = self.started + deadline
@@ -236,6 +239,7 @@ class _Asking:
         except Trouble as trouble:
             self._heed(place, self._noted(trouble))
             raise
+        self._met(None)
         self.limiter.well(place)
         if answer.limits and (seconds := _until_reset(answer.limits, self._clock)):
             self.limiter.pause(self._bounded(seconds))
@@ -273,6 +277,7 @@ class _Asking:
     def _noted(self, trouble: Trouble) -> Trouble:
         self.told = self.last is not None
         self.last = trouble
+        self._met(trouble)
         return trouble
 
     def _heed(self, place: int, trouble: Trouble) -> None:

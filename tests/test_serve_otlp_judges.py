@@ -1,0 +1,189 @@
+"""A judge that can't be asked costs nobody a trace: what it gave out on waits, through a stop and a start."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend import attributes, backend
+from groundtrace.errors import PlatformError
+from groundtrace.plan import Plan
+from groundtrace.run.holds import Holds
+from groundtrace.serve import judging, otlp
+from groundtrace.serve.otlp import Server, Settings
+from groundtrace.serve.spool import Spool
+from groundtrace.store import open_store
+from groundtrace.testing import ScriptedJudge
+from hired import hire
+from serving import serving
+from standins.llm import StandIn, standing
+from terminal import groundtrace
+from test_serve_otlp import _as_before, post, traces
+
+__all__ = ["hire"]
+KEY = {"OPENAI_API_KEY": "sk-of-the-tests"}
+WORDS = ("--sample", "1", "--idle", "0.3", "--rubric", "source_support", "--drain", "0.5")
+
+
+@pytest.fixture(scope="module")
+def stand() -> Iterator[StandIn]:
+    """A provider of ours."""
+    with standing() as made:
+        yield made
+
+
+def asked(stand: StandIn, to: Path) -> tuple[str, ...]:
+    """The words for a server that asks it."""
+    return (*WORDS, "--judge", f"openai:gpt-4o,base_url={stand.v1}", "--to", f"jsonl:{to}")
+
+
+def statuses(at: Path) -> dict[str, str]:
+    """The cards of source support that were written, by trace."""
+    lines = at.read_text(encoding="utf-8").splitlines() if at.exists() else ()
+    cards = [card for card in map(json.loads, lines) if card["rubric"] == "source_support"]
+    assert len({card["trace_id"] for card in cards}) == len(cards)
+    return {card["trace_id"]: card["status"] for card in cards}
+
+
+@pytest.mark.parametrize(
+    ("act", "said", "forwards"),
+    [
+        ({"status": 503, "message": "we are closed"}, "we are closed", True),
+        ({"status": 503, "message": "we are closed"}, "we are closed", False),
+        ({"status": 401, "message": "who is that"}, "refuses the key", False),
+        ({"hang": True}, "", True),
+    ],
+)
+def test_a_judge_that_is_away_leaves_traces_to_the_next_start(
+    tmp_path: Path,
+    stand: StandIn,
+    act: dict[str, Any],
+    said: str,
+    forwards: bool,  # noqa: FBT001 - pytest's way
+) -> None:
+    """The health names it, a stop takes no longer for it, and no card says that nothing could be scored."""
+    told, to = traces(tmp_path, 3), tmp_path / "cards.jsonl"
+    stand.script({"do": act})
+    with backend() as there:
+        words = asked(stand, to) + (("--forward", there.http) if forwards else ())
+        with serving(tmp_path / "s", *words, env=KEY) as made:
+            assert post(made.url, told) == 200
+            made.until(lambda: stand.log()["requests"])
+            made.until(lambda: said in made.health()["state"])
+            assert not said or "judge openai:gpt-4o" in made.health()["state"]
+            made.stop()
+            assert statuses(to) == {}
+            assert len(there.spans()) == (6 if forwards else 0), "nobody's telemetry waits for a judge"
+            assert "0 traces judged" in made.log
+            assert f"wait for the next start{': judge openai:gpt-4o' * bool(said)}" in made.log
+            assert "gave up" not in made.log
+            stand.script()
+            made.start()
+            made.until(lambda: len(statuses(to)) == 3)
+            made.stop()
+        assert set(statuses(to).values()) == {"scored"}
+        if forwards:
+            _as_before(there.spans(), told)
+
+
+def test_what_is_scored_when_the_time_is_over_goes_on_with_its_scores(tmp_path: Path, stand: StandIn) -> None:
+    """What hangs beside it is left; the next start asks for that alone."""
+    told, to = traces(tmp_path, 3), tmp_path / "cards.jsonl"
+    stand.script({"when": {"overall": 2}, "do": {"hang": True}})
+    with backend() as there, serving(tmp_path / "s", *asked(stand, to), "--forward", there.http, env=KEY) as made:
+        assert post(made.url, told) == 200
+        made.until(lambda: stand.log()["requests"] == 6)
+        made.stop()
+        _as_before(there.spans(), told)
+        assert sum("gen_ai.evaluation.name" in attributes(span) for span in there.spans()) == 2
+        stand.script()
+        made.start()
+        made.until(lambda: len(statuses(to)) == 3)
+        made.stop()
+        assert stand.log()["requests"] == 1, "what was answered is not asked again"
+        assert set(statuses(to).values()) == {"scored"}
+
+
+def test_a_trace_a_judge_will_not_have_is_given_up_by_itself(tmp_path: Path, stand: StandIn) -> None:
+    """It is asked twice, while the others are scored; then its card says so."""
+    told, to = traces(tmp_path, 3), tmp_path / "cards.jsonl"
+    stand.script({"when": {"prompt": "town 1"}, "do": {"status": 400, "message": "not this one"}})
+    with serving(tmp_path / "s", *asked(stand, to), env=KEY) as made:
+        assert post(made.url, told) == 200
+        made.until(lambda: made.health()["traces"].get("judged") == 2)
+        assert sorted(statuses(to).values()) == ["scored"] * 2
+        made.stop()
+        assert sorted(statuses(to).values()) == ["scored", "scored", "unscored"]
+        assert "3 traces judged" in made.log
+    assert list((tmp_path / "s" / "spool").iterdir()) == [tmp_path / "s" / "spool" / "lock"]
+
+
+def test_a_judge_without_its_key_is_said_before_anything_is_taken(tmp_path: Path) -> None:
+    """Exit 2, as of a token that is not set."""
+    env = {"OPENAI_API_KEY": "", "XDG_DATA_HOME": str(tmp_path)}
+    done = groundtrace("serve otlp --to otel:out --judge openai:gpt-4o --listen 127.0.0.1:0", tmp_path, env=env)
+    assert done.returncode == 2
+    assert "needs a key; set OPENAI_API_KEY" in done.stderr
+    assert "listening" not in done.stderr
+
+
+def test_a_judge_that_gave_out_is_left_alone_for_a_while(tmp_path: Path, hire: Callable[..., ScriptedJudge]) -> None:
+    """Longer each time, whatever comes meanwhile; at the end it is asked once more, and no trace is given up."""
+
+    def refuse(_: Any) -> str:
+        raise PlatformError("the key is refused")
+
+    judge, told, now = hire(refuse), list[str](), [1000.0]
+    plan = Plan(sources="otel:-", sinks=(f"jsonl:{tmp_path}/c.jsonl",), judge="hired", sample=1.0)
+    with open_store(tmp_path / "store.db") as store:
+        held = Settings(tmp_path / "spool", idle=0.0)
+        server = Server(plan, held, store, told.append, clock=lambda: now[0])
+        with server.spool, Holds(store, "us") as holds:
+            for request in traces(tmp_path, 8)["resourceSpans"]:
+                body = json.dumps({"resourceSpans": [request]}).encode()
+                server.intake.take("traces", body, json=True, encoding="")
+                now[0] += 0.3
+                server.judging.once(holds)
+            assert len(judge.heard) == 2, "at once, and after a second"
+            assert server.judging.trouble == "judge scripted: the key is refused"
+            server.assembly.hurry()
+            server.judging.rest()
+            assert len(judge.heard) == 3
+            assert server.assembly.waiting()["traces"] == 8
+            assert told == [server.judging.trouble]
+
+
+def test_a_judge_that_never_returns_is_left(
+    tmp_path: Path, hire: Callable[..., ScriptedJudge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had stays in the spool, though it can't be told to stop."""
+    monkeypatch.setattr(judging, "_GRACE", 0.1)
+    begun, over = threading.Event(), threading.Event()
+
+    def hang(_: Any) -> str:
+        begun.set()
+        over.wait(60)
+        return "{}"
+
+    hire(hang)
+    to = tmp_path / "cards.jsonl"
+    plan = Plan(sources="otel:-", sinks=(f"jsonl:{to}",), judge="hired", rubrics=("source_support",), sample=1.0)
+    held = Settings(tmp_path / "spool", idle=0.0, drain=0.0)
+    place = otlp.opened(plan, held, "127.0.0.1:0")
+    with open_store(tmp_path / "store.db") as store:
+        server = Server(plan, held, store, lambda _: None)
+        sent = threading.Thread(target=post, args=(place.url, traces(tmp_path, 2)))
+        sent.start()
+        server.run(place, begun.is_set)
+        sent.join()
+        over.set()
+        assert server.judging.left
+        assert server.summary() == "4 spans taken, 0 traces judged; 2 parcels wait for the next start"
+    assert statuses(to) == {}
+    with Spool(tmp_path / "spool") as spool:
+        assert [piece.done for piece in spool.found] == [0, 0]
