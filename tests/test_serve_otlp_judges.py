@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,6 +131,20 @@ def test_a_judge_without_its_key_is_said_before_anything_is_taken(tmp_path: Path
     assert done.returncode == 2
     assert "needs a key; set OPENAI_API_KEY" in done.stderr
     assert "listening" not in done.stderr
+
+
+def test_a_place_that_never_answers_holds_up_no_stop(tmp_path: Path) -> None:
+    """The process ends, whatever of it still waits; the next start writes the scores."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        to = f"otlp:http://127.0.0.1:{silent.getsockname()[1]}"
+        with serving(tmp_path / "s", *WORDS, "--to", to) as made:
+            assert post(made.url, traces(tmp_path, 2)) == 200
+            made.stop()
+            assert "0 traces judged; 2 parcels wait for the next start" in made.log
+            made.words = (*WORDS, "--to", f"jsonl:{tmp_path}/cards.jsonl")
+            made.start()
+            made.stop()
+    assert set(statuses(tmp_path / "cards.jsonl").values()) == {"scored"}
 
 
 def test_a_judge_that_gave_out_is_left_alone_for_a_while(tmp_path: Path, hire: Callable[..., ScriptedJudge]) -> None:
