@@ -386,6 +386,13 @@ def test_a_window_without_traces_says_so(folder: Path) -> None:
     assert "Nothing was found to judge." in done.stdout
 
 
+def test_reasons_are_not_called_scores(tmp_path: Path) -> None:
+    """Of what could not be judged it is written why."""
+    (tmp_path / "bare.jsonl").write_text('{"query": "Why?", "answer": "Because."}\n', encoding="utf-8")
+    done = groundtrace("run bare.jsonl --rubric source_support --to otel:out", tmp_path)
+    assert "no score; 1 reason why written  otel:out" in done.stdout
+
+
 @pytest.mark.parametrize("command", ["run", "show", "run --dry-run"])
 def test_a_sample_that_holds_nothing_says_so(folder: Path, command: str) -> None:
     """Of a platform a tenth is looked at when nobody says: of ten traces that may be none."""

@@ -45,6 +45,7 @@ def test_every_built_in_keeps_the_promises_of_its_port(tmp_path: Path, monkeypat
     (tmp_path / "x.jsonl").write_text('{"answer": "x"}\n', encoding="utf-8")
     for provider in ("OPENAI", "ANTHROPIC", "GEMINI"):
         monkeypatch.setenv(f"{provider}_API_KEY", "a-key-of-the-tests")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
     arguments = {"source": f":{tmp_path / 'x.jsonl'}", "sink": f":{tmp_path}/out", "judge": ":a-model"}
     backend = ":http://127.0.0.1:4318"
     named = {"offline": "", "otlp": backend, "otlp-metrics": backend, "prometheus": f":{tmp_path / 'x.prom'}"}

@@ -363,6 +363,20 @@ def test_a_watch_ends_when_it_is_told_to(desk: Desk, tmp_path: Path, number: int
     assert "Traceback" not in trouble
 
 
+def test_a_watch_says_once_what_its_sample_leaves_out(desk: Desk, tmp_path: Path) -> None:
+    """Else nothing seems to come; and how it is ended is a sentence."""
+    desk.put(0, dt.datetime.now(dt.UTC))
+    with started(desk, tmp_path, "--every", "1", "--sample", "0") as going:
+        assert going.stdout is not None
+        for _ in range(2):
+            assert "0 of 1 trace, 0 scores written" in going.stdout.readline()
+        for _ in range(2):  # the second stops at once
+            going.send_signal(signal.SIGINT)
+        _, trouble = going.communicate(timeout=60)
+    assert trouble.count("the sample leaves 1 of 1 trace out: --sample 1, or share = 1 under [sample]") == 1
+    assert "from here" not in trouble
+
+
 def test_a_watch_that_is_killed_is_started_again(desk: Desk, tmp_path: Path) -> None:
     """By the same command, from where it was."""
     desk.put(0, dt.datetime.now(dt.UTC))

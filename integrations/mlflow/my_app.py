@@ -1,6 +1,6 @@
 """A small RAG app whose OpenTelemetry traces go to MLflow; run it, and each of its answers is a trace there.
 
-    MLFLOW_TRACKING_URI=http://127.0.0.1:5000 python my_app.py tent-desk
+    MLFLOW_TRACKING_URI=http://127.0.0.1:5000 python integrations/mlflow/my_app.py tent-desk
 
 MLflow takes OTLP over HTTP and wants to know the experiment in a header. An app traced by MLflow's own SDK
 (`mlflow.openai.autolog()`, `@mlflow.trace`) needs none of this: `groundtrace run mlflow:EXPERIMENT` reads its traces

@@ -13,6 +13,7 @@ from pathlib import Path
 from groundtrace import Plan
 from groundtrace.adapters.mlflow.api import Api
 from groundtrace.adapters.mlflow.said import assessments
+from groundtrace.sampling import Sampling
 from servers import Server, clean
 
 HERE = Path(__file__).parent
@@ -37,7 +38,7 @@ def test_the_lines_of_the_readme_do_what_it_says(mlflow_server: Server, tmp_path
     for line in (*lines, lines[-1]):
         program, *words = shlex.split(line)
         if program == "python":
-            assert "18 euros" in said([str(HERE / words[0]), *words[1:]], mlflow_server, tmp_path)
+            assert "18 euros" in said([str(HERE.parents[1] / words[0]), *words[1:]], mlflow_server, tmp_path)
         else:
             kept = ["--store", "s.db"] if words[0] == "run" else []
             assert "bad" not in said(["-m", "groundtrace.cli", *words, *kept], mlflow_server, tmp_path)
@@ -53,4 +54,5 @@ def test_the_lines_of_the_readme_do_what_it_says(mlflow_server: Server, tmp_path
 
 def test_the_plan_of_the_watch_is_one() -> None:
     """Every key is one, every value fits."""
-    assert Plan.from_toml(HERE / "watch.toml").sources == ("mlflow:tent-desk",)
+    plan = Plan.from_toml(HERE / "watch.toml")
+    assert (plan.sources, plan.sample) == (("mlflow:tent-desk",), Sampling(share=1.0))

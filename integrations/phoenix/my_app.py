@@ -1,6 +1,6 @@
 """A small RAG app whose OpenTelemetry traces go to Phoenix; run it, and each of its answers is a trace there.
 
-    PHOENIX_COLLECTOR_ENDPOINT=http://127.0.0.1:6006 python my_app.py tent-desk
+    PHOENIX_COLLECTOR_ENDPOINT=http://127.0.0.1:6006 python integrations/phoenix/my_app.py tent-desk
 
 An app that is traced by OpenInference's instrumentors, or by OpenTelemetry's of GenAI, needs none of this:
 `groundtrace run phoenix:PROJECT` reads its traces too.

@@ -14,6 +14,7 @@ from pathlib import Path
 from groundtrace import Plan
 from groundtrace.adapters.phoenix.api import Api
 from groundtrace.adapters.phoenix.said import listed
+from groundtrace.sampling import Sampling
 from servers import Server, clean
 
 HERE = Path(__file__).parent
@@ -39,7 +40,7 @@ def test_the_lines_of_the_readme_do_what_it_says(phoenix_server: Server, tmp_pat
     for line in (*lines, lines[-1]):
         program, *words = shlex.split(line)
         if program == "python":
-            assert "18 euros" in said([str(HERE / words[0]), *words[1:]], phoenix_server, tmp_path)
+            assert "18 euros" in said([str(HERE.parents[1] / words[0]), *words[1:]], phoenix_server, tmp_path)
             until = time.monotonic() + 60
             while len(spans(api, name)) < 9:  # Phoenix shows them in its own time
                 assert time.monotonic() < until
@@ -74,4 +75,5 @@ def spans(api: Api, name: str) -> list[dict[str, object]]:
 
 def test_the_plan_of_the_watch_is_one() -> None:
     """Every key is one, every value fits."""
-    assert Plan.from_toml(HERE / "watch.toml").sources == ("phoenix:tent-desk",)
+    plan = Plan.from_toml(HERE / "watch.toml")
+    assert (plan.sources, plan.sample) == (("phoenix:tent-desk",), Sampling(share=1.0))

@@ -160,7 +160,9 @@ class Sink(Protocol):
     """Puts scores where people look. "upsert" platforms replace by id; "append" ones skip what is there.
 
     One that writes files may also have, for the report, `files`, their paths, and `notes()`, what is broken in them;
-    one whose platform may be asked but rarely `batch`, how many cards it would have at once.
+    one that asks its platform before each batch `batch`, how many cards it would have at once. One with a true
+    `reads_back` looks at what is there before it writes: it is given also what a memory says was written, for somebody
+    may have deleted it. One that waits for long may have `stop_when(stopping)`, as a source may.
     """
 
     name: str

@@ -161,14 +161,14 @@ def test_a_watch_serves_what_all_its_rounds_counted(tmp_path: Path) -> None:
 
 def command(folder: Path, store: str) -> str:
     """A run in a process of its own; what its file says."""
-    words = ["run", demo(folder), "--to", f"prometheus:{folder / 'out' / 'groundtrace.prom'}", "--rubric"]
+    words = ["run", demo(folder), "--to", f"prometheus:{folder / 'groundtrace.prom'}", "--rubric"]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "groundtrace.cli", *words, "source_support", "--store", store, "--json"],
         cwd=folder, env=dict(os.environ), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert not json.loads(done.stdout)["failed"]
-    return (folder / "out" / "groundtrace.prom").read_text()
+    return (folder / "groundtrace.prom").read_text()
 
 
 @pytest.mark.parametrize("store", ["none", "kept.db"])
@@ -179,18 +179,19 @@ def test_a_file_says_what_its_run_was_about_however_often_it_is_run(tmp_path: Pa
     cards = {key[2:]: value for key, value in counts.items() if key[0] == "groundtrace_evaluation_cards_total"}
     assert sum(value for (rubric, _), value in cards.items() if rubric == "source_support") == 5
     assert samples(command(tmp_path, store)) == counts
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["groundtrace.prom"]
+    assert [path.name for path in tmp_path.glob("*prom*")] == ["groundtrace.prom"], "what it was made of is gone"
     assert not re.search("[0-9a-f]{16}", first)
 
 
 def test_a_file_that_can_not_be_written_is_told_and_made_up_for(tmp_path: Path) -> None:
     """What was counted is not lost, and not counted twice."""
     folder = tmp_path / "out"
+    folder.mkdir()
     sink = PrometheusSink(str(folder / "scores.prom"))
-    folder.write_text("a file where a folder should be")
+    folder.rmdir()
     (told, *_) = list(sink.write([sample_card()]))
     assert (told.state, "can't be written" in str(told.reason)) == ("failed", True)
-    folder.unlink()
+    folder.mkdir()
     assert {receipt.state for receipt in sink.write([sample_card()])} == {"written"}
     key = ("groundtrace_evaluation_score_count", "groundtrace.source_support", "llm", "1-5")
     assert samples((folder / "scores.prom").read_text())[key] == 1
@@ -204,6 +205,9 @@ def test_a_folder_nobody_can_write_to_is_a_bad_plan(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PlanError, match="is no folder"):
         PrometheusSink(str(tmp_path / "file" / "scores.prom"))
+    with pytest.raises(PlanError, match=r"is not there; mkdir -p .*/nope/dir' makes it"):
+        PrometheusSink(str(tmp_path / "two words" / "nope" / "dir" / "scores.prom"))
+    assert not (tmp_path / "two words").exists()
 
 
 def test_a_run_in_python_counts_in_the_file_of_its_process(tmp_path: Path) -> None:

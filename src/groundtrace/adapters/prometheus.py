@@ -7,6 +7,7 @@ The instruments are OpenTelemetry's, and its own exporter spells them for Promet
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -50,6 +51,9 @@ class PrometheusSink:
         if path.suffix != SUFFIX:
             hint = f"name a port, as 9464, or a file whose name ends in {SUFFIX}"
             raise PlanError("prometheus", place, "is neither a port nor a file of Prometheus'", hint=hint)
+        if not path.parent.exists():  # one that is made by a mistyped name is read by nobody
+            folder = str(path.parent)
+            raise PlanError("prometheus", folder, "is not there", hint=f"mkdir -p {shlex.quote(folder)} makes it")
         writable(path.parent, [path])
         self.files = (path,)
         self._exposed = _opened(path.absolute())
@@ -82,7 +86,6 @@ class _Exposed:
         with self._lock:
             if new or not self.path.exists():
                 try:
-                    self.path.parent.mkdir(parents=True, exist_ok=True)
                     write_to_textfile(str(self.path), self.registry)
                 except OSError as error:
                     return f"{self.path} can't be written: {error.strerror or error}"

@@ -11,7 +11,7 @@ import httpx2
 import orjson
 
 from groundtrace.adapters.lines import mended
-from groundtrace.adapters.patience import AGAIN, Patience, Refused, deepest, retry_after, said
+from groundtrace.adapters.patience import AGAIN, Patience, Refused, Stranger, deepest, retry_after, said
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -20,6 +20,9 @@ CONNECTIONS = 32
 
 MOST = 256 * 1024 * 1024
 """Bytes of the largest answer that is read."""
+
+_NOWHERE = frozenset({301, 302, 303, 307, 308, 404, 405})
+"""Statuses of a server that has no such API, or sends people on to log in."""
 
 _TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
 
@@ -56,6 +59,12 @@ class Rest:
         self._closing = weakref.finalize(self, self._client.close)  # nobody ends a source: it goes with the last of it
         self.mended = 0
         """Answers so far that held halves of characters, which are U+FFFD now."""
+        self._spoke = False
+        """Whether anything answered in JSON so far."""
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Ask nothing again once `stopping` says so."""
+        self._patience.stop_when(stopping)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -100,9 +109,19 @@ class Rest:
             raise Refused(f"{self.platform} did not answer {method} {path}: {why}", status=0) from None
         if held is None:
             raise Refused(f"{self.platform}'s answer to {method} {path} is larger than {MOST >> 20} MB", status=413)
+        if held.lstrip().startswith((b"{", b"[")):
+            self._spoke = True
+        elif not self._spoke and ((held and response.is_success) or response.status_code in _NOWHERE):
+            raise self._stranger(response, held, method, path)
         if not response.is_success:
             raise self._refused(response, held, method, path)
         return self._decoded(held, method, path) if held else None
+
+    def _stranger(self, response: httpx2.Response, held: bytes, method: str, path: str) -> Stranger:
+        """What to say of an address where the API never answered, and something else does."""
+        told, status = said(held.decode(errors="replace")), response.status_code
+        what = f"this is no {self.platform}: {method} {path} is answered with {status}{f' and {told}' if told else ''}"
+        return Stranger(f"{what}; is the address right ({self._where}), and no login before it?", status=status)
 
     def _refused(self, response: httpx2.Response, held: bytes, method: str, path: str) -> Refused:
         status, told = response.status_code, said(held.decode(errors="replace"))

@@ -16,6 +16,7 @@ import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -171,6 +172,7 @@ def run_command(
     verbose: Verbose = False,
 ) -> None:
     """Score traces and write the scores beside them, or where --to says."""
+    from groundtrace.adapters.times import is_window
     from groundtrace.cli import life, printed
     from groundtrace.run import run
 
@@ -192,6 +194,8 @@ def run_command(
         elif not quiet:
             shown = printed.estimate if plan.dry_run else printed.summary
             printed.console().print(shown(report, lowest=10, kinds=None) if verbose else shown(report))
+        else:
+            report = replace(report, notes=tuple(note for note in report.notes if not is_window(note)))
     notes = 0 if as_json else _FEW if not (quiet or verbose) else None
     _leave(report, notes=notes, how=life.command(plan, report.about.batch_id))
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from groundtrace.plan import Plan
 
 
+_ITSELF = ": `groundtrace doctor` says more"
+"""How refusals end that are not told by the doctor."""
+
+
 def examine(plan: Plan, *, sources: bool, judge: bool) -> bool:
     """Look at what a plan names and print it, well or not; whether all is well."""
     out = printed.console()
@@ -23,7 +27,7 @@ def examine(plan: Plan, *, sources: bool, judge: bool) -> bool:
     for check in _checks(plan, sources=sources, judge=judge):
         sound = sound and check.well
         mark, style = ("ok  ", "green") if check.well else ("bad ", "red")
-        out.print(Text.assemble((mark, style), f"{plain(check.name)}: {plain(check.detail)}"))
+        out.print(Text.assemble((mark, style), f"{plain(check.name)}: {plain(check.detail.replace(_ITSELF, ''))}"))
         if check.remedy and not check.well:
             out.print(Text(f"      {plain(check.remedy)}", "yellow"))
     return sound

@@ -90,7 +90,7 @@ def console() -> Console:
 def _unjudged(report: Report) -> Iterator[str]:
     """Why nothing was judged, or nothing under some rubrics."""
     if not report.traces:
-        yield _unpicked(report) or "Nothing was found to judge."
+        yield _unpicked(report) or ("Nothing could be read." if report.failed else "Nothing was found to judge.")
     elif not report.cards and report.growing == report.traces:
         yield "No trace is over yet, or each ended just now: run again in a while."
     elif not report.cards:
@@ -120,7 +120,7 @@ def summary(report: Report, *, lowest: int = _FEW, kinds: int | None = _KINDS) -
         parts += [_GAP, Text("Not read whole", "bold"), grid(_losses(report, kinds))]
     parts += [part for told in _left_alone(report) for part in (_GAP, Text(told, "cyan"))]
     if report.receipts:
-        went = ((_scored(states), plain(name), "") for name, states in report.receipts.items())
+        went = ((_scored(states, none=not report.scores), plain(name), "") for name, states in report.receipts.items())
         parts += [_GAP, Text("Scores went to", "bold"), grid(went)]
     if report.about.judge_kind == "offline" and report.cards:
         parts += [_GAP, Text(f"Judged offline. {plain(report.about.limits)}", "dim")]
@@ -166,9 +166,11 @@ def reading(report: Report) -> str:
     sampled = f" of {report.seen:,}" if report.seen > report.traces else ""
     passed = [f"{n:,} {why}" for why, n in report.passed.items() if n]
     sampled += f" ({', '.join(passed)})" if passed else ""
-    others = [f"{n:,} of kind {kind}" for kind, n in report.records.items() if kind != "answer"]
-    records = count(sum(report.records.values()), "record") + (f" ({', '.join(others)})" if others else "")
-    lost = [f"{n:,} {what}" for n, what in ((report.skipped, "unreadable"), (report.growing, "still growing")) if n]
+    kinds = {**report.records, "other": max(0, report.records.get("other", 0) - report.growing)}
+    called = {"other": "without a request"}
+    others = [f"{n:,} {called.get(kind, f'of kind {kind}')}" for kind, n in kinds.items() if n and kind != "answer"]
+    records = count(sum(kinds.values()), "record") + (f" ({', '.join(others)})" if others else "")
+    lost = [f"{n:,} {what}" for n, what in ((report.skipped, "unreadable"), (report.growing, "not over yet")) if n]
     seconds = [f"{report.about.seconds:.1f} s"] if report.about.seconds else []
     return " · ".join([traces + sampled, records, *lost, *seconds])
 
@@ -285,14 +287,17 @@ def _kinds(texts: Mapping[str, int], limit: int | None) -> Iterator[Row]:
         yield "", f"... and {count(len(told) - limit, 'more kind')}; --verbose shows them", "dim"
 
 
-def _scored(states: Mapping[str, int]) -> str:
-    """What became of scores.
+def _scored(states: Mapping[str, int], *, none: bool = False) -> str:
+    """What became of scores; where there was none, of the reasons why.
 
     >>> _scored({"kept": 1, "written": 20})
     '1 score kept, 20 written'
+    >>> _scored({"written": 3}, none=True)
+    'no score; 3 reasons why written'
     """
-    return ", ".join(
-        f"{n:,} {state}" if at else f"{count(n, 'score')} {state}" for at, (state, n) in enumerate(states.items())
+    noun, after = ("reason", " why") if none else ("score", "")
+    return "no score; " * none + ", ".join(
+        f"{n:,} {state}" if at else f"{count(n, noun)}{after} {state}" for at, (state, n) in enumerate(states.items())
     )
 
 

@@ -60,7 +60,7 @@ def watch_command(
         if verbose:
             talk(plan)
         told, last = _Told(), None
-        again = "the same command goes on from here"
+        again = "the same command"
         still = quiet or not sys.stderr.isatty()  # in a log a line a round is enough
         with remembering(plan, None) as memory, life.stoppable(again) as asked, _progress(quiet=still) as progress:
             assert memory is not None  # noqa: S101 - the plan has a store
@@ -72,6 +72,8 @@ def watch_command(
             rounds = watch(plan, memory, every=every, overlap=overlap, stopping=asked, progress=progress)
             for last in rounds:
                 told.trouble(last.report)
+                if not quiet:
+                    told.sample(last.report)
                 if as_json:
                     typer.echo(printed.report_json(last.report))
                 elif not quiet:
@@ -87,6 +89,17 @@ class _Told:
     def __init__(self) -> None:
         self._before: frozenset[str] = frozenset()
         self._notes: set[str] = set()
+        self._sampled = False
+
+    def sample(self, report: Report) -> None:
+        """Tell, once, that the sample leaves traces out."""
+        from groundtrace.run.choosing import UNPICKED
+
+        left = report.passed.get(UNPICKED, 0)
+        if left and not self._sampled:
+            self._sampled = True
+            some = f"{left:,} of {count(report.seen, 'trace')}"
+            _tell([f"the sample leaves {some} out: --sample 1, or share = 1 under [sample] in a plan, looks at all"])
 
     def trouble(self, report: Report) -> None:
         """Tell what is new in a round's report."""
@@ -100,7 +113,7 @@ class _Told:
 def line(one: Round, *, stopping: bool = False) -> str:
     """What a round did, for a terminal and a log alike."""
     report = one.report
-    went = [states.get("written", 0) for states in report.receipts.values()]
+    went = [states.get("written", 0) for states in report.receipts.values() if report.scores]
     same = sum(states.get("unchanged", 0) + states.get("kept", 0) for states in report.receipts.values())
     lost = sum(states.get("failed", 0) + states.get("unconfirmed", 0) for states in report.receipts.values())
     unscored = sum(n for states in report.cards.values() for state, n in states.items() if state != "scored")

@@ -98,6 +98,9 @@ class River:
         full = _asked(plan.cascade.judge, budget, wished) if plan.cascade else None
         if full is not None:
             check_judges(judge, full)
+        if stopping is not None:
+            for one in (*sources, *(door.sink for door in doors)):
+                getattr(one, "stop_when", _unstopped)(stopping)
         Weighing(plan, _unsaid)  # what a plan names is had before anything starts
         resolver(plan, _unsaid)
         return cls(
@@ -351,7 +354,7 @@ def _unsaid(_: str) -> None:
 
 
 def _unstopped(_: Callable[[], bool]) -> None:
-    """A judge that never waits for long."""
+    """A judge, source or sink that never waits for long."""
 
 
 def _unseen(_: int, __: Trace) -> None:

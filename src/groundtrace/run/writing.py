@@ -52,8 +52,8 @@ class Door:
 
     @functools.cached_property
     def reads_back(self) -> bool:
-        """Whether it looks at its own files before it writes."""
-        return bool(getattr(self.sink, "files", ()))
+        """Whether it looks at what is there before it writes."""
+        return bool(getattr(self.sink, "reads_back", getattr(self.sink, "files", ())))
 
 
 class _Leaving(NamedTuple):

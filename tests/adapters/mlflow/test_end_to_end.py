@@ -59,6 +59,20 @@ def test_traces_are_scored_where_they_are_and_once(house: House, style: str) -> 
     assert steady(house.rows(*ids)) == before
 
 
+def test_what_was_deleted_is_written_again(house: House) -> None:
+    """A memory says that it was written; MLflow, that it is there no more."""
+    ids = house.ask(2)
+    memory = InMemory()
+    source = f"mlflow:{house.name},tracking_uri={house.url},settle=0"
+    plan = Plan(sources=source, rubrics="source_support", sample=1.0)
+    (first,) = run(plan, memory=memory).receipts.values()
+    gone = house.row(ids[0], "source_support")
+    house.api.call("DELETE", f"/api/3.0/mlflow/traces/{ids[0]}/assessments/{gone['assessment_id']}")
+    (second,) = run(plan, memory=memory).receipts.values()
+    assert second == {"unchanged": first["written"] - 1, "written": 1}
+    assert house.row(ids[0], "source_support")["feedback"] == gone["feedback"]
+
+
 def test_a_complaint_brings_back_a_trace_that_was_passed_over(house: House) -> None:
     """Whatever the sample says, once."""
     ids = house.ask(4)
@@ -83,6 +97,20 @@ def command(house: House, folder: Path, *words: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def test_quiet_is_quiet(house: House, tmp_path: Path) -> None:
+    """Which day was looked at is nothing that was lost."""
+    spec = f"mlflow:{house.name},settle=0"
+    assert "looked at 24 hours" in command(house, tmp_path, "run", spec)
+    assert not command(house, tmp_path, "run", spec, "--quiet")
+
+
+def test_what_is_not_over_is_no_record_of_a_kind(house: House, tmp_path: Path) -> None:
+    """Nobody has read it yet."""
+    house.ask(2)
+    told = command(house, tmp_path, "run", f"mlflow:{house.name},settle=900", "--sample", "1")
+    assert "2 traces read · 0 records · 2 not over yet" in told
 
 
 def test_what_people_say_in_mlflow_decides_the_cards_here(house: House, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.adapters.mlflow.api import Api
+from groundtrace.adapters.mlflow.sink import MLflowSink
 from groundtrace.adapters.mlflow.source import MLflowSource
 from groundtrace.adapters.otel import OtelSource
 from groundtrace.errors import PlanError, PlatformError
@@ -308,8 +309,17 @@ def test_a_watch_reads_a_trace_once_it_is_over(house: House) -> None:
 def test_what_is_no_address_is_said_before_anything_is_asked(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to do."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(PlanError, match="mlflow server"):
-        list(MLflowSource("x", tracking_uri=uri).traces(Window(), every))
+    for door in (MLflowSource, MLflowSink):
+        with pytest.raises(PlanError, match="mlflow server"):
+            door("x", tracking_uri=uri)
+
+
+def test_what_is_no_mlflow_is_told_at_once(phoenix_server: Server) -> None:
+    """Phoenix gives its own page for any address."""
+    with pytest.raises(PlatformError, match=r'this is no MLflow: .* with 200 and a web page, "Phoenix"'):
+        list(MLflowSource("x", tracking_uri=phoenix_server.url).traces(Window(), every))
+    checks = list(MLflowSource("x", tracking_uri=phoenix_server.url).doctor())
+    assert "not the address of another service" in checks[-1].remedy
 
 
 def test_the_address_and_the_login_come_from_the_environment(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

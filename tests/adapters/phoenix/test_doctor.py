@@ -46,8 +46,10 @@ def test_an_address_where_nothing_is() -> None:
 
 def test_an_address_where_something_else_is(mlflow_server: Server) -> None:
     """Another server is not taken for Phoenix."""
-    checks = list(doctor.checks(Api(mlflow_server.url), "p", patience=0.1))
+    checks = list(doctor.checks(Api(mlflow_server.url), "p"))
     assert not checks[-1].well
+    assert "this is no Phoenix: GET /v1/projects is answered with 404 and a web page" in checks[-1].detail
+    assert "not the address of another service" in checks[-1].remedy
 
 
 def test_the_key_and_headers_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from exported import Chosen, Sent
+from groundtrace.adapters.phoenix.api import Api
 from groundtrace.adapters.phoenix.sink import PhoenixSink
 from groundtrace.memory import InMemory
 from groundtrace.model import Receipt, Ref, Review, Score, Scorecard, card_id
@@ -69,6 +70,35 @@ class TestContract(SinkContract):
         found = held(self.desk, "span", f"{1:016x}")
         names = {"citation_precision": "source_support.citation_precision"}
         return {names.get(name, name): score for name, (score, _) in found.items()}
+
+
+def test_what_was_taken_back_is_written_again(desk: Desk) -> None:
+    """A memory says that it was written; Phoenix, that it is there no more."""
+    desk.send(2)
+    memory = InMemory()
+    plan = Plan(sources=f"phoenix:{desk.project}", rubrics="rag_faithfulness", sample=1.0, since="1h")
+    (first,) = run(plan, memory=memory).receipts.values()
+    assert PhoenixSink(desk.project).undo("rag_faithfulness") > 0
+    assert list(run(plan, memory=memory).receipts.values()) == [first]
+    assert list(run(plan, memory=memory).receipts.values()) == [{"unchanged": first["written"]}]
+
+
+def test_a_project_that_is_not_there_takes_nothing(desk: Desk) -> None:
+    """It is waited for, for a while: then the name is wrong."""
+    (sent,) = desk.send()
+    wrong = f"{desk.project}x"
+    one = card(sent, desk, ref=Ref("otel", None, sent.trace, sent.root), targets={})
+    (told, *_) = PhoenixSink(wrong, sleep=lambda _: None).write([one])
+    assert told.state == "failed"
+    assert f"did you mean {desk.project!r}?" in told.reason
+
+
+def test_what_never_left_has_failed(desk: Desk) -> None:
+    """Only what was sent can be there."""
+    (sent,) = desk.send()
+    api = Api("http://127.0.0.1:1", patience=0.0)
+    (told, *_) = PhoenixSink(desk.project, api=api).write([card(sent, desk)])
+    assert (told.state, "did not answer" in told.reason) == ("failed", True)
 
 
 def test_written_twice_read_back_once(desk: Desk) -> None:

@@ -14,10 +14,12 @@ from groundtrace.adapters.phoenix import source
 from groundtrace.adapters.phoenix.api import Api
 from groundtrace.adapters.phoenix.source import PhoenixSource
 from groundtrace.errors import PlanError, PlatformError
+from groundtrace.memory import InMemory
 from groundtrace.model import JUDGE_MARK, Record, Ref, Signal, Trace, Window
 from groundtrace.plan import Plan
 from groundtrace.ports import Source
-from groundtrace.run import look
+from groundtrace.run import look, run
+from groundtrace.run.watch import watch
 from groundtrace.testing import SourceContract
 
 from .conftest import Desk
@@ -212,15 +214,27 @@ def test_a_window_holds_what_began_in_it(desk: Desk) -> None:
     assert [trace.ref.trace_id for trace in PhoenixSource(desk.project).traces(late, every)] == [new.trace]
 
 
-def test_a_project_that_is_not_there_yet_is_waited_for(desk: Desk) -> None:
-    """No trace, no error, and a line that says so; the first span makes it."""
+def test_a_project_that_is_not_there_is_said_and_made_by_its_first_span(desk: Desk) -> None:
+    """With the one that may be meant."""
     asked = PhoenixSource(desk.project)
-    assert not list(asked.traces(HOUR, every))
-    assert not list(asked.late(HOUR, None, every))
-    assert not list(asked.labels())
-    assert f"Phoenix has no project {desk.project!r}" in asked.notes()[0]
+    for ask in (asked.traces(HOUR, every), asked.late(HOUR, None, every), asked.labels()):
+        with pytest.raises(PlatformError, match=f"Phoenix has no project {desk.project!r}"):
+            list(ask)
     desk.send()
     assert len(list(asked.traces(HOUR, every))) == 1
+    with pytest.raises(PlatformError, match=rf"did you mean {desk.project!r}\?"):
+        list(PhoenixSource(f"{desk.project}x").traces(HOUR, every))
+
+
+def test_a_run_of_a_project_that_is_not_there_fails(desk: Desk) -> None:
+    """It is no run that found nothing; a watch goes on, and says so with each round."""
+    report = run(Plan(sources=f"phoenix:{desk.project}", sample=1.0))
+    assert [f"Phoenix has no project {desk.project!r}" in why for why in report.failed] == [True]
+    rounds = watch(Plan(sources=f"phoenix:{desk.project}", sample=1.0), InMemory(), every=1, sleep=lambda _: None)
+    assert "has no project" in next(rounds).trouble
+    desk.send()
+    second = next(rounds)
+    assert (second.trouble, second.report.traces) == ("", 1)
 
 
 def test_a_project_by_a_name_no_address_can_hold(desk: Desk) -> None:

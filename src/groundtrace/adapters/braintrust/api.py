@@ -146,9 +146,16 @@ class Api:
         self._org = org or os.environ.get("BRAINTRUST_ORG_NAME") or ""
         self.queries, self._named = queries or QUERIES, queries is not None
         self._patience, self._clock, self._sleep = patience, clock, sleep
+        self._stopping: Callable[[], bool] | None = None
         self._projects: dict[str, Place] = {}
         self._welcomed = 0.0
         """When the key was last taken; 0 for never."""
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Ask nothing again once `stopping` says so."""
+        self._stopping = stopping
+        if "rest" in self.__dict__:
+            self.rest.stop_when(stopping)
 
     # --- who and where ------------------------------------------------------------------------------------------------
 
@@ -208,7 +215,7 @@ class Api:
         headers = {"Authorization": f"Bearer {key()}"}
         if org.isascii() and org:  # else no header can say it; whose project it is is asked with its name
             headers["x-bt-org-name"] = org
-        return Rest(
+        made = Rest(
             "Braintrust",
             url,
             where=where,
@@ -218,6 +225,9 @@ class Api:
             clock=self._clock,
             sleep=self._sleep,
         )
+        if self._stopping is not None:
+            made.stop_when(self._stopping)
+        return made
 
     def project(self, name: str, *, patience: float | None = None) -> Place:
         """The logs of a project, by its name or id; it is never created. PlanError where there is none."""

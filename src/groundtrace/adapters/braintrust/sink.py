@@ -99,6 +99,10 @@ class BraintrustSink:
         told = [f"{n:,} {what.format('' if n == 1 else 's')}" for n, what in done if n]
         return (*self._notes, *([", ".join(told)] if told else []))
 
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for Braintrust no more once `stopping` says so."""
+        self.api.stop_when(stopping)
+
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards' scores and say what became of each one; PlatformError where Braintrust takes none at all."""
         for chunk in _chunks(cards):

@@ -21,7 +21,7 @@ from groundtrace.adapters.braintrust.said import Scale, commented, failed, score
 from groundtrace.adapters.losses import Losses, Problem
 from groundtrace.adapters.options import listed, pairs
 from groundtrace.adapters.patience import Refused
-from groundtrace.adapters.times import nanoseconds, written
+from groundtrace.adapters.times import last_day, nanoseconds, written
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Check, Label, Ref, Signal, Trace, Window
 
@@ -129,7 +129,7 @@ class BraintrustSource:
             since = min(nanoseconds("2020-01-01") or 0, until)
         elif since is None:
             since = until - DAY
-            self._window_note = f"looked at 24 hours, from {written(since)[:19]} UTC on: --since gives another time"
+            self._window_note = last_day(written(since)[:19])
         scale, seen = self._scale(), set[str]()
         step = until - since if self._at.kind == "experiment" else _SLICE
         try:
@@ -172,6 +172,10 @@ class BraintrustSource:
         from groundtrace.adapters.braintrust import doctor  # noqa: PLC0415 - only who asks needs it
 
         yield from doctor.checks(self.api, *self._names)
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for Braintrust no more once `stopping` says so."""
+        self.api.stop_when(stopping)
 
     def home(self) -> Sink:
         """The sink that writes scores beside these traces."""

@@ -28,7 +28,7 @@ from urllib3.util import Retry
 
 from groundtrace.adapters.lines import mended
 from groundtrace.adapters.options import is_id
-from groundtrace.adapters.patience import Patience, Refused, deepest, retry_after, said
+from groundtrace.adapters.patience import Patience, Refused, Stranger, deepest, is_page, retry_after, said
 from groundtrace.adapters.throttle import Throttle
 from groundtrace.errors import PlanError, PlatformError
 
@@ -118,6 +118,10 @@ class Api:
         """The API's address."""
         return str(self.client.api_url)
 
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Ask nothing again once `stopping` says so."""
+        self._patience.stop_when(stopping)
+
     @property
     def region(self) -> str:
         """US, EU or APAC; "self-hosted" for any other address."""
@@ -198,7 +202,11 @@ class Api:
         except orjson.JSONDecodeError:
             try:
                 told = mended(response.content)
-            except ValueError:  # it was cut on its way
+            except ValueError:  # it was cut on its way, or is a page for people
+                if is_page(response.text):
+                    what = f"this is no LangSmith: {method} {path} is answered with {said(response.text)}"
+                    why = "; is the address right (LANGSMITH_ENDPOINT), and no login before it?"
+                    raise Stranger(what + why, status=response.status_code) from None
                 raise Refused(f"LangSmith's answer to {method} {path} is no JSON", status=502) from None
         self.mended += 1
         return told

@@ -100,6 +100,10 @@ class LangSmithSink:
         """What else should be known of what was written, one line each."""
         return tuple(self._notes)
 
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for LangSmith no more once `stopping` says so."""
+        self.api.stop_when(stopping)
+
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards' scores and say what became of each one; PlatformError where LangSmith takes none at all."""
         left = iter(cards)

@@ -19,7 +19,7 @@ from groundtrace.adapters.langsmith.webhook import delivery
 from groundtrace.adapters.losses import Losses, Problem
 from groundtrace.adapters.options import listed, pairs
 from groundtrace.adapters.patience import Refused
-from groundtrace.adapters.times import nanoseconds, written
+from groundtrace.adapters.times import last_day, nanoseconds, written
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Check, Label, Ref, Signal, Trace, Window
 
@@ -120,7 +120,7 @@ class LangSmithSource:
         since = window.since
         if since is None:
             since = until - DAY
-            self._window_note = f"looked at 24 hours, from {written(since)[:19]} UTC on: --since gives another time"
+            self._window_note = last_day(written(since)[:19])
         queries, scale = self._asking(), self._scale()
         seen: set[str] = set()
         try:
@@ -172,6 +172,10 @@ class LangSmithSource:
         from groundtrace.adapters.langsmith import doctor  # noqa: PLC0415 - only who asks needs it
 
         yield from doctor.checks(self.api, self.project)
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for LangSmith no more once `stopping` says so."""
+        self.api.stop_when(stopping)
 
     def home(self) -> Sink:
         """The sink that writes scores as feedback on these traces."""

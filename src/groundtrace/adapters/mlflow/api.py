@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from groundtrace.adapters.mlflow.times import milliseconds
-from groundtrace.adapters.patience import Refused
+from groundtrace.adapters.patience import Refused, Stranger
 from groundtrace.adapters.rest import Method, Rest
 from groundtrace.errors import PlanError, PlatformError
 
@@ -31,11 +31,14 @@ TOKEN, USER, PASSWORD = "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "ML
 PAGE = 500
 """Traces listed at once, the most MLflow gives."""
 
+_SHOWN = 10
+"""Experiments that are named where none looks like the one that was meant."""
+
 TOGETHER = 100
 """Traces whose infos are asked for at once."""
 
 _V2, _V3 = "/api/2.0/mlflow", "/api/3.0/mlflow"
-_SERVE = "start one with `mlflow server` and write its address, as http://127.0.0.1:5000"
+_AS = "as http://127.0.0.1:5000, which `mlflow server` starts"
 _REMEDIES = {
     401: f"; are {TOKEN}, or {USER} and {PASSWORD}, right?",
     403: "; the login may lack the permission, or the server does not know itself by this host name: "
@@ -74,10 +77,11 @@ class Api:
         """The server's address, without a login that may stand in it; PlanError where it is none."""
         parts = urlsplit(self._uri.strip())
         if not self._uri:
-            raise PlanError(PLATFORM, WHERE, "is not set", hint=_SERVE)
+            raise PlanError(PLATFORM, WHERE, "is not set", hint=f"it names an MLflow server, {_AS}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = self._uri if "@" not in self._uri else parts.scheme
-            raise PlanError(PLATFORM, shown, "is no address of an MLflow server", hint=_SERVE)
+            hint = f"{WHERE}, or tracking_uri, names one, {_AS}"
+            raise PlanError(PLATFORM, shown, "is no address of an MLflow server", hint=hint)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
     @functools.cached_property
@@ -93,6 +97,10 @@ class Api:
             clock=self._clock,
             sleep=self._sleep,
         )
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Ask nothing again once `stopping` says so."""
+        self.rest.stop_when(stopping)
 
     def _login(self) -> dict[str, str]:
         parts = urlsplit(self._uri.strip())
@@ -124,9 +132,10 @@ class Api:
             if row is None and name.isdecimal():
                 row = self._found("get", {"experiment_id": name}, patience)
             if row is None:
-                raise PlanError(PLATFORM, name, "is no experiment here", hint=self._unknown(name))
+                raise PlanError("experiment", name, "is no experiment here", hint=self._unknown(name))
             if row.get("lifecycle_stage") == "deleted":
-                raise PlanError(PLATFORM, name, "is an experiment that was deleted", hint="restore it in MLflow first")
+                hint = "restore it in MLflow first"
+                raise PlanError("experiment", name, "is an experiment that was deleted", hint=hint)
             self._known[name] = Experiment(str(row["experiment_id"]), str(row.get("name") or name))
         return self._known[name]
 
@@ -134,7 +143,7 @@ class Api:
         try:
             told = self.call("GET", f"{_V2}/experiments/{path}", params=params, patience=patience)
         except Refused as refused:
-            if refused.status in (400, 404):
+            if refused.status in (400, 404) and not isinstance(refused, Stranger):
                 return None
             raise
         row = told.get("experiment") if isinstance(told, Mapping) else None
@@ -151,8 +160,10 @@ class Api:
         listed = told.get("experiments") if isinstance(told, Mapping) else None
         names = [str(row.get("name")) for row in listed or () if isinstance(row, Mapping)]
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        meant = f"did you mean {near[0]!r}? " if near else ""
-        return f"{meant}there is none at {self.url}; `groundtrace doctor` says more"
+        if near:
+            return f"did you mean {near[0]!r}? It was looked for at {self.url}"
+        listed = ", ".join(sorted(names)[:_SHOWN])
+        return f"at {self.url} there are {listed}" if names else f"there is none at {self.url}"
 
     # --- traces -------------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from groundtrace.adapters.mlflow.api import PASSWORD, TOKEN, USER, WHERE, Api
 from groundtrace.adapters.mlflow.said import assessments, is_ours
 from groundtrace.adapters.mlflow.spans import is_elsewhere
-from groundtrace.adapters.patience import Refused
+from groundtrace.adapters.patience import Refused, Stranger
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Check
 
+_AS = "as http://127.0.0.1:5000"
 _DAY = 86_400_000
 
 
@@ -19,11 +20,7 @@ def checks(api: Api, experiment: str, *, now: int, patience: float = 20.0) -> It
 
     `now` is in milliseconds since 1970, `patience` after how many seconds something is asked for the last time.
     """
-    try:
-        url = api.url
-    except PlanError as error:
-        yield Check("MLflow", well=False, detail=str(error), remedy=f"set {WHERE}, or write tracking_uri=URL")
-        return
+    url = api.url
     yield Check("MLflow address", well=True, detail=url)
     try:
         found = api.experiment(experiment, patience=patience)
@@ -42,6 +39,9 @@ def checks(api: Api, experiment: str, *, now: int, patience: float = 20.0) -> It
 
 def _refused(error: PlatformError, url: str) -> Check:
     """Why the server does not let us in, as far as the answer tells."""
+    if isinstance(error, Stranger):
+        remedy = f"{WHERE} names the MLflow server itself, {_AS}, and not the address of another service"
+        return Check("MLflow", well=False, detail=str(error), remedy=remedy)
     status = error.status if isinstance(error, Refused) else None
     if status == 0:
         remedy = f"is it running, and is {WHERE} right? `mlflow server --port 5000` starts one"

@@ -19,7 +19,7 @@ from groundtrace.adapters.published import Result, State, receipts_of, results, 
 from groundtrace.errors import PlanError
 from groundtrace.model import Receipt, Scorecard
 
-_CARDS = 50
+CARDS = 50
 """Cards whose traces are asked about at once."""
 
 _FATAL = frozenset({401, 403})
@@ -45,6 +45,8 @@ class MLflowSink:
 
     name = "mlflow"
     updates: Literal["upsert", "append"] = "upsert"
+    reads_back = True
+    batch = CARDS
 
     def __init__(
         self,
@@ -59,13 +61,18 @@ class MLflowSink:
         if concurrency < 1:
             raise PlanError("concurrency", concurrency, "is no number of threads")
         self.api = api or Api(tracking_uri)
+        _ = self.api.url  # what is no address is said before anything starts
         self._experiment, self._target, self._threads = experiment, target, concurrency
         self._known, self._sleep = experiment is None, sleep
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for MLflow no more once `stopping` says so."""
+        self.api.stop_when(stopping)
 
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards' scores and say what became of each one; PlatformError where MLflow takes none at all."""
         left = iter(cards)
-        while chunk := list(islice(left, _CARDS)):
+        while chunk := list(islice(left, CARDS)):
             yield from self._chunk(chunk)
 
     def _chunk(self, cards: Sequence[Scorecard]) -> Iterator[Receipt]:

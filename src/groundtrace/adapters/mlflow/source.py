@@ -14,6 +14,7 @@ from groundtrace.adapters.mlflow import losses, said, spans
 from groundtrace.adapters.mlflow.api import PLATFORM, Api, Row
 from groundtrace.adapters.mlflow.times import lasted, milliseconds
 from groundtrace.adapters.mlflow.times import said as written
+from groundtrace.adapters.times import last_day
 from groundtrace.model import Check, Label, Ref, Signal, Trace, Window
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class MLflowSource:
     ) -> None:
         self.project = experiment
         self.api = Api(tracking_uri)
+        _ = self.api.url  # what is no address is said before anything starts
         self._filter, self._settle = filter.strip(), int(settle * 1000)
         self._ids = ((ids,) if ids else ()) if isinstance(ids, str) else tuple(ids)
         self._clock = clock
@@ -86,11 +88,11 @@ class MLflowSource:
         now = self._now()
         until = now if window.until is None else min(-(-window.until // 1_000_000), now)
         since = until - _DAY if window.since is None else window.since // 1_000_000
+        experiment = self._experiment
         if window.since is None:
-            self._window_note = f"looked at 24 hours, from {written(since)[:19]} UTC on: --since gives another time"
+            self._window_note = last_day(written(since)[:19])
         patient = getattr(choose, "patient", False)
         failed = self._failed(since, until) if patient else frozenset()
-        experiment = self._experiment
         for page in self.api.infos(experiment, since, until, self._filter):
             chosen: list[Chosen] = []
             for info in page:
@@ -130,6 +132,10 @@ class MLflowSource:
         from groundtrace.adapters.mlflow import doctor  # noqa: PLC0415 - only who asks needs it
 
         yield from doctor.checks(self.api, self.project, now=self._now())
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for MLflow no more once `stopping` says so."""
+        self.api.stop_when(stopping)
 
     def home(self) -> Sink:
         """The sink that writes scores as assessments of these traces."""

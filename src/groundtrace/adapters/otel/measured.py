@@ -6,19 +6,26 @@ OpenTelemetry's own, which try again within their timeout.
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from groundtrace.adapters.ledger import chunks
 from groundtrace.adapters.otel.metrics import Counted
 from groundtrace.adapters.otel.sending import TIMEOUT, backend, headers_of
+from groundtrace.adapters.patience import deepest
 from groundtrace.model import Receipt, Scorecard
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter
+
+_PROTO = "opentelemetry.exporter.otlp.proto"
+_LOGS = f"{_PROTO}.http.metric_exporter", f"{_PROTO}.grpc.metric_exporter", f"{_PROTO}.grpc.exporter"
+"""Where the exporters tell of their tries."""
 
 _open: dict[tuple[str, str | None], _Sent] = {}
 _opening = threading.Lock()
@@ -66,6 +73,7 @@ class _Sent:
         provider = MeterProvider([self._reader], resource=told, shutdown_on_exit=False)
         self.counted = Counted(provider.get_meter("groundtrace"))
         self._exporter = _exporter(url, headers, timeout)
+        self._why = ""
         weakref.finalize(self, self._exporter.shutdown)
 
     def send(self, new: bool) -> str:  # noqa: FBT001 - the form `Counted` asks for
@@ -73,9 +81,44 @@ class _Sent:
         from opentelemetry.sdk.metrics.export import MetricExportResult  # noqa: PLC0415 - loaded by now
 
         data = self._reader.get_metrics_data() if new else None
-        if data is None or self._exporter.export(data) is MetricExportResult.SUCCESS:
+        if data is None:
             return ""
-        return f"{self._url} did not take the metrics; OpenTelemetry's log says why"
+        with _overheard() as heard:
+            if self._exporter.export(data) is MetricExportResult.SUCCESS:
+                return ""
+        self._why = heard.reason or self._why
+        return f"{self._url} did not take the metrics{f': {self._why}' if self._why else ''}"
+
+
+class _Overheard(logging.Filter):
+    """Keeps what one thread logs from the log, and of it the cause, or else the last line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reason = self._cause = ""
+        self._thread = threading.get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it goes on to the log."""
+        if record.thread != self._thread:
+            return True
+        told = record.args if isinstance(record.args, tuple) else ()
+        self._cause = next((deepest(one) for one in told if isinstance(one, BaseException)), self._cause)
+        self.reason = self._cause or " ".join(record.getMessage().split())[:300]
+        return False
+
+
+@contextmanager
+def _overheard() -> Iterator[_Overheard]:
+    """What OpenTelemetry's exporters say while we send: the reason of our own word, and no lines beside it."""
+    heard = _Overheard()
+    for name in _LOGS:
+        logging.getLogger(name).addFilter(heard)
+    try:
+        yield heard
+    finally:
+        for name in _LOGS:
+            logging.getLogger(name).removeFilter(heard)
 
 
 def _exporter(url: str, headers: dict[str, str], timeout: float) -> MetricExporter:

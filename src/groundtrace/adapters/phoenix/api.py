@@ -7,9 +7,11 @@ for a name may hold what an address can't.
 
 from __future__ import annotations
 
+import difflib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
@@ -35,6 +37,9 @@ ANNOTATIONS = 10_000
 
 TOGETHER = 100
 """Traces or spans named in one request: their ids must fit into an address."""
+
+_MOST, _SHOWN = 500, 10
+"""Projects looked at to find the one that was meant, and named where none looks like it."""
 
 _TRACES = "/v1/traces"
 _REMEDIES = {
@@ -76,6 +81,10 @@ class Api:
     def mended(self) -> int:
         """Answers so far that held halves of characters."""
         return self._rest.mended
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Ask nothing again once `stopping` says so."""
+        self._rest.stop_when(stopping)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -142,6 +151,17 @@ class Api:
         asked = {"name_contains": within or None}
         for page in self.pages("/projects", asked, limit=100, patience=patience):
             yield from ((str(row.get("name")), str(row.get("id"))) for row in page)
+
+    def unknown(self, named: str) -> str:
+        """What to say of a name that no project has: the one that may be meant, and why there may be none yet."""
+        try:
+            names = [name for name, _ in islice(self.projects(patience=5.0), _MOST)]
+        except Refused:
+            names = []
+        near = difflib.get_close_matches(named, names, n=1, cutoff=0.6)
+        there = f"there are {', '.join(sorted(names)[:_SHOWN])}" if names else "there is none"
+        meant = f"did you mean {near[0]!r}?" if near else f"{there};"
+        return f"Phoenix has no project {named!r} at {self.url}: {meant} a project is made by its first trace"
 
     def _by_id(self, ident: str, patience: float | None) -> str | None:
         try:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from groundtrace.adapters.patience import Refused
+from groundtrace.adapters.patience import Refused, Stranger
 from groundtrace.adapters.phoenix.api import HERE, KEY, WHERE, Api
 from groundtrace.errors import PlatformError
 from groundtrace.model import Check
@@ -37,6 +37,9 @@ def checks(api: Api, project: str | None = None, *, patience: float = 10.0) -> I
 
 
 def _refused(refused: Refused) -> Check:
+    if isinstance(refused, Stranger):
+        remedy = f"{WHERE} names Phoenix itself, as {HERE}, and not the address of another service"
+        return Check("Phoenix", well=False, detail=str(refused), remedy=remedy)
     if refused.status == 0:
         remedy = f"start one with `phoenix serve`, which is at {HERE}; {WHERE} and the option base_url name another"
         return Check("Phoenix", well=False, detail=str(refused), remedy=remedy)

@@ -63,6 +63,8 @@ class PhoenixSink:
 
     name = PLATFORM
     updates: Literal["upsert", "append"] = "upsert"
+    reads_back = True
+    batch = CARDS
 
     def __init__(
         self,
@@ -85,6 +87,10 @@ class PhoenixSink:
     def notes(self) -> tuple[str, ...]:
         """What else should be known of what was written, one line each."""
         return (*self._configs.notes, *(f"{n:,} {why}" for why, n in self._left.items()))
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for Phoenix no more once `stopping` says so."""
+        self.api.stop_when(stopping)
 
     def write(self, cards: Iterable[Scorecard]) -> Iterator[Receipt]:
         """Write the cards' scores and say what became of each one; PlatformError where Phoenix takes none at all."""
@@ -141,20 +147,23 @@ class PhoenixSink:
 
     def _to_project(self, name: str, here: Sequence[_Leaving]) -> Refused | None:
         """Write cards to one project; what was refused is given where it says that the next will be too."""
+        sent = False
         try:
             project = self._there(name)
             if project is None:
+                why = self.api.unknown(name)
                 for one in here:
-                    one.lose("unconfirmed", f"Phoenix has no project {name!r}, or not yet")
+                    one.lose("failed", why)
                 return None
             held = self._read(project, [one.card for one in here])
             for one in here:
                 one.decide(held, sessions=self._sessions, documents=self._documents)
             self._configs.give(project, (write.of for one in here for write in one.going if write.state is None))
+            sent = True
             self._send([write for one in here for write in one.going])
         except Refused as refused:
             for one in here:
-                one.lose("unconfirmed" if refused.status == 0 else "failed", str(refused))
+                one.lose("unconfirmed" if sent and refused.status == 0 else "failed", str(refused))
             return refused
         return None
 

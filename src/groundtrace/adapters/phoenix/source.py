@@ -12,6 +12,7 @@ from groundtrace.adapters.losses import Losses, Problem
 from groundtrace.adapters.patience import Refused
 from groundtrace.adapters.phoenix.api import PAGE, PLATFORM, Api, Row
 from groundtrace.adapters.phoenix.said import Heard, Mark, Scale, complaints, scale
+from groundtrace.adapters.times import last_day
 from groundtrace.adapters.values import moment
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Check, Label, Ref, Signal, Span, Trace, Window
@@ -106,14 +107,13 @@ class PhoenixSource:
     # --- the port -----------------------------------------------------------------------------------------------------
 
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - what was judged before is in the memory
-        """The traces that began in the window, the oldest first; of a project that is not there yet, none.
+        """The traces that began in the window, the oldest first.
 
         A trace that ended just now, or of which parents are still to come, is given with `complete` false.
+        PlatformError for a project that is not there, or not yet.
         """
         self._begin()
         project = self._there()
-        if project is None:
-            return
         if self._ids:
             yield from self._whole(project, self._chosen(((ident, ()) for ident in self._ids), choose))
             return
@@ -122,7 +122,7 @@ class PhoenixSource:
         since = window.since
         if since is None:
             since = until - DAY
-            self._note(f"looked at 24 hours, from {written(since)[:19]} UTC on: --since gives another time")
+            self._note(last_day(written(since)[:19]))
         asked = self._asked(since, until)
         heard = self._heard(project, asked)
         failed = self._failed(project, asked) if getattr(choose, "patient", False) else frozenset[str]()
@@ -140,9 +140,9 @@ class PhoenixSource:
     def late(self, window: Window, since: str | None, choose: Choose) -> Iterator[Trace]:
         """The traces, of any time in 90 days, that people complained about after `since`, or since the window began."""
         self._watermark = None
-        project = self._there()
-        if self._ids or project is None:
+        if self._ids:
             return
+        project = self._there()
         now = self._now()
         mark = (Mark.of(since) if since else None) or Mark(window.since if window.since is not None else now - DAY)
         heard = self._heard(project, self._asked(now - _LATE, now))
@@ -164,16 +164,18 @@ class PhoenixSource:
         """What people said on Phoenix of our scores."""
         from groundtrace.adapters.phoenix.review import Answers  # noqa: PLC0415 - only who asks needs it
 
-        project = self._there()
-        if project is not None:
-            answers = self._answers = Answers(self.api, project)
-            yield from answers.labels(since)
+        answers = self._answers = Answers(self.api, self._there())
+        yield from answers.labels(since)
 
     def doctor(self) -> Iterable[Check]:
         """What is well and what is not between here and the project."""
         from groundtrace.adapters.phoenix import doctor  # noqa: PLC0415 - only who asks needs it
 
         yield from doctor.checks(self.api, self.project)
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for Phoenix no more once `stopping` says so."""
+        self.api.stop_when(stopping)
 
     def home(self) -> Sink:
         """The sink that writes scores as annotations on these traces."""
@@ -194,11 +196,11 @@ class PhoenixSource:
     def _note(self, what: str) -> None:
         self._notes[what] = None
 
-    def _there(self) -> str | None:
-        """The project's id; a project is made by its first span, so where there is none nothing came yet."""
+    def _there(self) -> str:
+        """The project's id. PlatformError where there is none: it is made by its first span, or the name is wrong."""
         project = self.api.project(self.project)
         if project is None:
-            self._note(f"Phoenix has no project {self.project!r} at {self.api.url}: it makes one with the first trace")
+            raise PlatformError(self.api.unknown(self.project))
         return project
 
     def _asked(self, since: int, until: int) -> dict[str, Any]:
