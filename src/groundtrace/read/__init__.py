@@ -114,10 +114,11 @@ def _record(trace: Trace, request: Request, *, alone: bool, wanted: Wanted) -> R
     answer = (declared_answer(request, final) if mapped else None) or find_answer(request, final)
     citations, doubt = _citations(answer, context, request, final)
     gaps = [g for g in (query.gap, context.gap, answer.gap, doubt) if g is not None]
+    here, keys = _ref(ref, own.span.id), _keys(request)
     return Record.trusted(
         id=sound(f"{trace.ref.trace_id}:{own.span.id}"),
-        ref=_ref(ref, own.span.id, _keys(request)),
-        targets=_targets(ref, request, final, own, alone=alone),
+        ref=_ref(here, own.span.id, keys) if keys else here,
+        targets=_targets(here, request, final, own, alone=alone),
         kind="summary" if bare else own.reading.kind,
         query=query.value,
         context=context.passages,
@@ -170,10 +171,15 @@ def _ref(within: Ref, span_id: str | None, keys: Mapping[str, str] | None = None
 
 def _keys(request: Request) -> dict[str, str]:
     """The session and the user, as far as any span of the request tells, or one it stands below."""
-    session = user = None
-    for seen in (*request.seen, *(request.top.above() if request.top is not None else ())):
-        session, user = session or seen.reading.session, user or seen.reading.user
-    return {k: sound(v) for k, v in (("session_id", session), ("user_id", user)) if v}
+    spans = request.seen if request.top is None else (*request.seen, *request.top.above())
+    telling = [seen.reading for seen in spans if seen.reading.session or seen.reading.user]
+    if not telling:
+        return {}
+    told = {
+        "session_id": next((reading.session for reading in telling if reading.session), None),
+        "user_id": next((reading.user for reading in telling if reading.user), None),
+    }
+    return {name: sound(value) for name, value in told.items() if value}
 
 
 def _tags(request: Request, own: Seen) -> tuple[str, ...]:
@@ -184,22 +190,22 @@ def _tags(request: Request, own: Seen) -> tuple[str, ...]:
     return tuple(dict.fromkeys(told)) if told else ()
 
 
-def _targets(ref: Ref, request: Request, final: Seen | None, own: Seen, *, alone: bool) -> dict[Target, Ref]:
-    """Where feedback can be attached: the whole request, the generation, the first retriever."""
+def _targets(here: Ref, request: Request, final: Seen | None, own: Seen, *, alone: bool) -> dict[Target, Ref]:
+    """Where feedback can be attached: the request, whose own span is `here`, the generation, the first retriever."""
     root = own
     if request.top is None and alone:
         root = next(reversed([own, *own.above()]))
-    targets: dict[Target, Ref] = {"root": _ref(ref, root.span.id)}
+    targets: dict[Target, Ref] = {"root": here if root is own else _ref(here, root.span.id)}
     answering = final or own
     reply = answering.reading.response_id
-    targets["answer"] = _ref(ref, answering.span.id, {"response_id": sound(reply)} if reply else None)
+    targets["answer"] = _ref(here, answering.span.id, {"response_id": sound(reply)} if reply else None)
     retrievers = request.of("retrieval")
     retrieval = next(iter(retrievers or request.of("rerank") or request.of("tool")), None)
     if retrieval is not None:
         for inner in retrievers[1:]:
             # A function around a retriever may be traced as one too: what it holds is the retriever.
             retrieval = inner if retrieval in inner.above() else retrieval
-        targets["retrieval"] = _ref(ref, retrieval.span.id)
+        targets["retrieval"] = _ref(here, retrieval.span.id)
     return targets
 
 
