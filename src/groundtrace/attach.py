@@ -342,7 +342,8 @@ def _judging(
     made = cast("Judge", _made("judge", judge))
     texts = resolver(plan, _LOG.warning) if named is not None else cast("Resolver | None", passages)
     vocabularies = plan.vocabularies()
-    if len(specs) == len(given) and "judge" in told and (named or passages is None):
+    by_name = len(specs) == len(given) and "judge" in told and (named or passages is None)
+    if by_name and not getattr(made, "traces", False):
         return Elsewhere(plan, say, patience=patience if made.kind == "offline" else None)
     only = scores == "headline"
     return Here(asked, made, vocabularies, say, kind=plan.kind, passages=texts, headline_only=only)

@@ -377,6 +377,28 @@ def test_votes_that_never_come_are_not_waited_for() -> None:
     assert scores(Voting(Silent(), votes=3)) == {"r0": 4, "r1": 4, "r2": 4}
 
 
+def test_votes_that_were_cut_off_decide_nothing() -> None:
+    """Who was told to end left some: the case waits for all of them."""
+    late: list[bool] = []
+
+    class Cut(Plain):
+        def cut_when(self, end: Callable[[], bool]) -> None:
+            self.end = end
+
+        def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
+            for number, case in enumerate(cases):
+                if number == 5:
+                    late.append(True)
+                if self.end():
+                    return
+                yield case, Reply(json.dumps(verdict(4)), self.id)
+
+    voting: Any = Voting(Cut(), votes=3)
+    voting.cut_when(lambda: bool(late))
+    heard = list(voting.hear(iter([sample_case(slot=f"c{n}>p1") for n in range(2)]), lambda *_: None))
+    assert [len(reply.text) > 0 for _, reply in heard] == [True]
+
+
 def test_every_vote_can_be_heard() -> None:
     """Stability is measured with it."""
     told: list[list[str]] = []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 
 from groundtrace.errors import PlanError
+
+VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+"""How a variable is called that holds a secret; whatever is called otherwise may be the secret, and is not shown."""
 
 
 def pairs(told: str | Mapping[str, str]) -> Mapping[str, str]:

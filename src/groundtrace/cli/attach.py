@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
+from groundtrace.adapters.options import VARIABLE
 from groundtrace.cli import _border, app, plain
 from groundtrace.errors import PlanError
 
 HEADER = "X-Groundtrace-Secret"
 """Where a message carries the secret."""
-
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-"""How a variable is called that holds a secret; whatever is called otherwise may be one."""
 
 Project = Annotated[str, typer.Argument(metavar="PROJECT", help="Whose traces: langsmith:PROJECT.", show_default=False)]
 Url = Annotated[
@@ -73,7 +70,7 @@ def detach_command(project: Project, *, url: Url) -> None:
 def secret_of(name: str, key: str = "secret_env") -> str:
     """The secret in an environment variable; PlanError where there is none, or one that could be guessed."""
     secret = os.environ.get(name, "")
-    if not secret and not _VARIABLE.fullmatch(name):  # the secret itself, it may be: it goes into no log
+    if not secret and not VARIABLE.fullmatch(name):  # the secret itself, it may be: it goes into no log
         hint = f"name the variable that holds the secret, not the secret: --{key.replace('_', '-')} NAME"
         raise PlanError(key, "***", "is no variable that is set", hint=hint)
     if not secret:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from groundtrace.errors import InvalidVerdict, PlanError
@@ -44,6 +45,11 @@ class Voting(Around):
             raise PlanError("votes", votes, f"must be a number from 1 to {_MOST}")
         super().__init__(judge, f"votes={votes}")
         self._votes, self._told = votes, told
+        self._ends: dict[str, Callable[[], bool]] = {}
+        """What the judge inside was told to end by: of what it left, the votes that came decide nothing."""
+        for name in ("stop_when", "cut_when"):
+            if hasattr(judge, name):
+                setattr(self, name, partial(self._end_by, name))
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case with its median reply, as the last of its votes comes in."""
@@ -53,10 +59,16 @@ class Voting(Around):
             for case, reply in self._judge.hear(poll.ballots(), poll.cast):
                 poll.heard(case, reply)
                 yield from poll.counted()
+            if any(end() for end in self._ends.values()):
+                return
             poll.close()
             yield from poll.counted()
             if poll.asked == before and not poll.over:  # it wants no more
                 return
+
+    def _end_by(self, name: str, end: Callable[[], bool]) -> None:
+        self._ends[name] = end
+        getattr(self._judge, name)(end)
 
     def _decided(self, case: Case, votes: Sequence[Reply]) -> Reply:
         if self._told is not None:

@@ -184,6 +184,7 @@ def attend() -> None:
         os.nice(_NICE)
     calls, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a plugin prints is no answer
+    threading.Thread(target=_leave_with_host, args=(calls.fileno(),), name="host", daemon=True).start()
     with suppress(EOFError, OSError), calls, answers:
         say = _noting(answers)
         try:
@@ -201,6 +202,15 @@ def attend() -> None:
                 say(_why(error))
             else:
                 say(("over", None))
+
+
+def _leave_with_host(calls: int) -> None:
+    """End this process once nobody holds the other end: a judge that is being asked would go on, and cost money."""
+    if hasattr(select, "poll"):
+        waiting = select.poll()
+        waiting.register(calls, 0)
+        waiting.poll()
+        os._exit(0)
 
 
 def _noting(answers: IO[bytes]) -> Callable[[tuple[Told, object]], None]:

@@ -355,6 +355,20 @@ def test_no_fault_of_a_judge_reaches_the_program(
     program.tracers.shutdown()
 
 
+def test_a_judge_whose_calls_leave_spans_is_asked_in_the_program(
+    program: Host, stand: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For there the spans go, as those of the program do; and they are not judged."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests")
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", program.tracers)  # as set_tracer_provider does, once
+    stand.script()
+    ours = processor(program, "rag_faithfulness", f"openai:gpt-4o,base_url={stand.v1},trace_judge=true")
+    answer(program.tracer, "When?")
+    assert ours.force_flush(LONG)
+    assert "chat gpt-4o" in {span.name for span in program.spans.get_finished_spans()}
+    assert dict(ours.counts)["judged"] == 1
+
+
 class Hanging:
     """A judge that never says anything."""
 

@@ -40,6 +40,22 @@ def test_a_reader_that_takes_its_time_does_not_stop_the_judge() -> None:
     assert sorted(heard) == sorted(f"c{n}>p1" for n in range(40))
 
 
+def test_what_was_heard_before_it_is_late_is_given_whole() -> None:
+    """Replies that passed the gate while the reader was busy elsewhere are paid for, and no more are asked."""
+    passed = threading.Semaphore(0)
+
+    def gate(_: Case, __: Reply) -> None:
+        passed.release()
+
+    late = threading.Event()
+    going = hear((sample_case(slot=f"c{n}>p1") for n in range(40)), gate, _session, 4, late.is_set)
+    next(iter(going))
+    for _ in range(8):
+        assert passed.acquire(timeout=60)
+    late.set()
+    assert 8 <= 1 + sum(1 for _ in going) < 40
+
+
 def test_a_reader_that_leaves_is_not_waited_for() -> None:
     """It closes what it reads in the middle of its turn; no thread is left."""
     threads = threading.active_count()

@@ -87,6 +87,8 @@ class Api:
         self._known: dict[str, Project] = {}
         self.mended = 0
         """Answers so far that held halves of characters, which are U+FFFD now."""
+        self._spoke = False
+        """Whether anything answered in JSON so far."""
         self._throttles = {
             tier: Throttle(most, seconds, clock=clock, sleep=sleep) for tier, (most, seconds) in RATES.items()
         }
@@ -198,18 +200,19 @@ class Api:
         if not response.content:
             return None
         try:
-            return orjson.loads(response.content)
+            answer = orjson.loads(response.content)
         except orjson.JSONDecodeError:
             try:
                 told = mended(response.content)
             except ValueError:  # it was cut on its way, or is a page for people
-                if is_page(response.text):
+                if is_page(response.text) and not self._spoke:
                     what = f"this is no LangSmith: {method} {path} is answered with {said(response.text)}"
                     why = "; is the address right (LANGSMITH_ENDPOINT), and no login before it?"
                     raise Stranger(what + why, status=response.status_code) from None
                 raise Refused(f"LangSmith's answer to {method} {path} is no JSON", status=502) from None
-        self.mended += 1
-        return told
+            answer, self.mended = told, self.mended + 1
+        self._spoke = True
+        return answer
 
 
 def _refused(error: Exception, method: str, path: str) -> Refused:

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx2
 
+from groundtrace.adapters.options import VARIABLE
 from groundtrace.adapters.otel.requests import METHODS, Signal, delay_of, rejected, said
 from groundtrace.adapters.patience import Refused, deepest, retry_after
 from groundtrace.errors import PlanError
@@ -97,7 +98,7 @@ def headers_of(name: str | None, key: str = "headers_env") -> dict[str, str]:
         return {}
     told = os.environ.get(name, "")
     if not told.strip():
-        if "=" in name or not name.isidentifier():  # the headers themselves: they go into no log
+        if not VARIABLE.fullmatch(name):  # the headers themselves, they may be: they go into no log
             raise PlanError(key, "***", "is no variable that is set", hint="name the variable that holds the headers")
         raise PlanError(key, name, "is not set", hint=f"export {name}='authorization=Bearer%20...'")
     found: dict[str, str] = {}

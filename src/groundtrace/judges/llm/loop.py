@@ -72,6 +72,8 @@ class _Hearing:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._stopped = threading.Event()
+        self._left: int | None = None
+        """How much of what was handed over is still to be taken, once it is late."""
         # In the context of who hears: what is asked inside a tracer's "leave me alone" is left alone.
         self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="judge", daemon=True)
 
@@ -89,13 +91,16 @@ class _Hearing:
                 yield item
 
     def _next(self, late: Callable[[], bool]) -> list[Heard] | BaseException | None:
-        """What was heard, or how it ended; None as well once it is late."""
+        """What was heard, or how it ended; None as well once it is late and nothing that was heard is left."""
         if self._done.empty():
             self._waiting.set()
         while not late():
             with suppress(queue.Empty):
                 return self._done.get(timeout=_LOOK)
-        return None
+        if self._left is None:
+            self._left = self._done.qsize()
+        self._left -= 1
+        return self._done.get_nowait() if self._left >= 0 else None
 
     def stop(self) -> None:
         """End the thread: what is in flight is cancelled."""

@@ -31,6 +31,9 @@ _WAIT = 10_000
 class Traced(Around):
     """A judge whose every question leaves a span, as soon as its reply is there."""
 
+    traces = True
+    """Its spans go where the program's own do, so it has to be asked inside that program."""
+
     def __init__(self, judge: Judge) -> None:
         super().__init__(judge)
         self._model = judge.id.partition(",")[0]
