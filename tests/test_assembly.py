@@ -332,6 +332,22 @@ def test_a_trace_that_can_not_be_judged_is_given_up_alone(place: Place) -> None:
     assert place.held.counts == {"judged": 1, "given up": 1}
 
 
+def test_what_failed_before_is_in_nobodys_way(place: Place) -> None:
+    """Where it is doubted who is at fault, and at the end, what never failed comes first."""
+    place.put(A, b"1", rooted=True)
+    place.later(10)
+    place.held.put_off(place.held.due(), "trouble", own=True)
+    place.put(B, b"2", rooted=True)
+    place.later(100)
+    for wary, first in ((False, A), (True, B)):
+        (trace,) = place.held.due(wary=wary)
+        assert trace.trace_id == first
+        place.held.put_off([trace], "", own=False)
+        place.later(100)
+    place.held.hurry()
+    assert place.due() == [B]
+
+
 def test_without_a_backend_nothing_is_kept_longer_than_it_is_judged(tmp_path: Path) -> None:
     """And a little, for late spans."""
     place = Place(tmp_path, forwards=False)

@@ -318,7 +318,7 @@ def test_only_who_knows_the_token_is_heard(tmp_path: Path) -> None:
             assert status == 200 or Status.FromString(answer.content).code == grpc.StatusCode.UNAUTHENTICATED.value[0]
         assert TOKEN not in client.get("/health").text
         assert TOKEN not in repr(made.settings)
-        made.counts.state, made.judging.trouble = "well", "refused with 500: what only the owner may read"
+        made.counts.state, made.judging._unwritten = "well", "refused with 500: what only the owner may read"
         assert client.get("/health").json()["state"] == "in trouble"
         whole = client.get("/health", headers={"Authorization": f"Bearer {TOKEN}"})
         assert whole.json()["state"] == made.judging.trouble

@@ -6,13 +6,15 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from backend import attributes, backend
 from groundtrace.errors import PlatformError
+from groundtrace.model import Reply
 from groundtrace.plan import Plan
 from groundtrace.run.holds import Holds
 from groundtrace.serve import judging, otlp
@@ -20,7 +22,7 @@ from groundtrace.serve.otlp import Server, Settings
 from groundtrace.serve.spool import Spool
 from groundtrace.store import open_store
 from groundtrace.testing import ScriptedJudge
-from hired import hire
+from hired import SUPPORTED, hire
 from serving import serving
 from standins.llm import StandIn, standing
 from terminal import groundtrace
@@ -171,6 +173,135 @@ def test_a_judge_that_gave_out_is_left_alone_for_a_while(tmp_path: Path, hire: C
             assert len(judge.heard) == 3
             assert server.assembly.waiting()["traces"] == 8
             assert told == [server.judging.trouble]
+
+
+class Desk:
+    """A server without its doors, whose clock stands until it is moved."""
+
+    def __init__(self, at: Path, judge: str, *, to: str = "") -> None:
+        self.now, self.told, self.cards = 1000.0, list[str](), at / "c.jsonl"
+        self.sent, self._store = iter(traces(at, 9)["resourceSpans"]), open_store(at / "store.db")
+        sinks, rubrics = (to or f"jsonl:{self.cards}",), ("source_support",)
+        plan = Plan(sources="otel:-", sinks=sinks, judge=judge, rubrics=rubrics, sample=1.0)
+        held = Settings(at / "spool", idle=0.0)
+        self.server = Server(plan, held, self._store, self.told.append, clock=lambda: self.now)
+        self.server.counts.state = "well"
+
+    def turn(self, *, more: int = 0, later: float = 0.0) -> str:
+        """Take so many traces more, judge what is due so much later; what the health says then."""
+        for _ in range(more):
+            body = json.dumps({"resourceSpans": [next(self.sent)]}).encode()
+            self.server.intake.take("traces", body, json=True, encoding="")
+        self.now += later
+        self.server.judging.once(self._holds)
+        return str(self.server.told()[1]["state"])
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        for held in (self._store, self.server.spool):
+            self._stack.enter_context(held)
+        self._holds = self._stack.enter_context(Holds(self._store, "us"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+@pytest.mark.parametrize("company", [2, 0])
+def test_a_trace_that_is_never_answered_holds_up_no_other(
+    tmp_path: Path, hire: Callable[..., ScriptedJudge], company: int
+) -> None:
+    """Though the judge's last word is always of that: it is given out on twice while others are answered."""
+    word = [""]
+
+    def answer(case: Any) -> Any:
+        word[0] = "too long for me" if f"town {company}" in case.render("n") else ""
+        return Reply("", "scripted", fault=word[0]) if word[0] else SUPPORTED
+
+    hire(answer).trouble = lambda: word[0]  # type: ignore[attr-defined]
+    with Desk(tmp_path, "hired") as desk:
+        said = desk.turn(more=1 + company)
+        assert said == ("well" if company else "judge scripted: too long for me"), "alone it may as well be the judge"
+        for _ in range(4):
+            assert desk.turn(more=1, later=2) == "well", "the next is judged soon"
+            assert desk.turn(later=130) == "well"
+        cards = [json.loads(line) for line in desk.cards.read_text(encoding="utf-8").splitlines()]
+        assert len(cards) == 5 + company
+        assert [card["reason"] for card in cards].count("judge_failed") == 1
+        assert desk.server.assembly.waiting()["traces"] == 0
+
+
+def test_an_outage_is_no_traces_fault_however_often_it_is_met(
+    tmp_path: Path, hire: Callable[..., ScriptedJudge]
+) -> None:
+    """While nobody is answered nothing is held against a trace."""
+    word = ["we are closed"]
+
+    def answer(_: Any) -> Any:
+        return Reply("", "scripted", fault=word[0]) if word[0] else SUPPORTED
+
+    hire(answer).trouble = lambda: word[0]  # type: ignore[attr-defined]
+    with Desk(tmp_path, "hired") as desk:
+        for _ in range(5):
+            assert desk.turn(more=1, later=70) == "judge scripted: we are closed"
+        assert not desk.cards.exists()
+        word[0] = ""
+        assert desk.turn(later=70) == "well"
+        assert len(statuses(desk.cards)) == 5
+        assert "judge_failed" not in desk.cards.read_text(encoding="utf-8")
+
+
+def test_writing_again_says_nothing_of_a_judge(tmp_path: Path, hire: Callable[..., ScriptedJudge]) -> None:
+    """A batch without a trace leaves it in trouble, and puts off no question."""
+
+    def refuse(_: Any) -> str:
+        raise PlatformError("the key is refused")
+
+    judge = hire(refuse)
+    with Desk(tmp_path, "hired") as desk:
+        assert desk.turn(more=1) == "judge scripted: the key is refused"
+        for _ in range(20):
+            assert desk.turn(later=1) == "judge scripted: the key is refused"
+        assert len(judge.heard) == 1
+        desk.turn(more=1, later=0)
+        assert len(judge.heard) == 2, "it was put off for a second, and not again by what was written"
+
+
+def test_why_scores_are_not_written_is_said_beside_the_judges_trouble(
+    tmp_path: Path, hire: Callable[..., ScriptedJudge]
+) -> None:
+    """Neither wipes the other."""
+    away, judge = [""], hire()
+    judge.trouble = lambda: away[0]  # type: ignore[attr-defined]
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with Desk(tmp_path, "hired", to=f"otlp:http://127.0.0.1:{port}") as desk:
+        unwritten = desk.turn(more=1)
+        assert unwritten.startswith("writing to ")
+        judging = desk.server.judging
+        judging._look()
+        assert judging.trouble == unwritten
+        away[0] = "503"
+        judging._look()
+        assert judging.trouble == f"{unwritten}; judge scripted: 503"
+        away[0] = ""
+        judging._look()
+        assert judging.trouble == unwritten
+
+
+@pytest.mark.parametrize(("trouble", "breaks"), [("a text", 0), (lambda: 1 / 0, 1), (lambda: None, 0)])
+def test_a_judge_that_can_not_say_how_it_is_is_asked_all_the_same(
+    tmp_path: Path, hire: Callable[..., ScriptedJudge], trouble: Any, breaks: int
+) -> None:
+    """It ends no server."""
+    judge = hire()
+    judge.trouble = trouble  # type: ignore[attr-defined]
+    with Desk(tmp_path, "hired") as desk:
+        assert desk.turn(more=2) == "well"
+        desk.server.judging._look()
+        assert len(statuses(desk.cards)) == 2
+        said = "judge scripted can't say whether it is in trouble: ZeroDivisionError: division by zero"
+        assert desk.told.count(said) == breaks
 
 
 def test_a_judge_that_never_returns_is_left(

@@ -86,6 +86,9 @@ class Gathering:
 
     attempts: int = 0
     again: float = 0.0
+    answers: Counter[str] | None = None
+    """How many answers each judge had given in all when one gave out on this."""
+
     gone: float | None = None
     """When it is forgotten."""
 
@@ -223,11 +226,15 @@ class Assembly:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    def due(self) -> list[Gathering]:
-        """Traces that are over and not judged yet, some of them, of those that failed equally often."""
+    def due(self, *, wary: bool = False) -> list[Gathering]:
+        """Traces that are over and not judged yet, some of them, of those that failed equally often.
+
+        `wary`, and at the end, those that failed least come first: one that is never answered is in nobody's way.
+        """
         with self._changed:
             now, found, size = self._clock(), list[Gathering](), 0
-            for trace in self._traces.values():
+            traces: Iterable[Gathering] = self._traces.values()
+            for trace in sorted(traces, key=lambda one: one.attempts) if wary or self._hurried else traces:
                 if trace.state != "open" or not self._is_over(trace, now):
                     continue
                 if found and trace.attempts != found[0].attempts:

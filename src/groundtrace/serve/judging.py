@@ -8,6 +8,7 @@ import re
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from groundtrace.model import Ref
 from groundtrace.plugins import load
 from groundtrace.review import broke
 from groundtrace.run.holds import Holds
+from groundtrace.run.isolated import Isolated
 from groundtrace.run.river import River
 from groundtrace.run.writing import Door, Passing
 from groundtrace.sampling import Sampling, sample
@@ -28,7 +30,7 @@ from groundtrace.tally import COST_CAP, About, Report
 if TYPE_CHECKING:
     from groundtrace.model import Scorecard
     from groundtrace.plan import Plan
-    from groundtrace.ports import Memory, Sink
+    from groundtrace.ports import Judge, Memory, Sink
     from groundtrace.serve.assembly import Assembly, Gathering
     from groundtrace.serve.counts import Counts
     from groundtrace.store import Store
@@ -47,6 +49,9 @@ _WHILE = 5.0
 
 _KNOWN = 1000
 """Kinds of notes that are told."""
+
+_WRITING = "writing to "
+"""How a report begins to tell that a place did not take scores."""
 
 _COUNT = re.compile(r"\d+")
 
@@ -117,6 +122,11 @@ class Judging:
         self._batch: dict[str, Gathering] = {}
         self._unanswered: set[str] = set()
         """The traces that are judged, by id, and those of them the judge gave out on."""
+        self._answers: Counter[str] = Counter()
+        self._answers_before: Counter[str] = Counter()
+        """Cards with an answer that is not a memory's, by judge; how many there were before the batch."""
+        self._let = False
+        """Whether a card of the batch was let through though the judge gave out on it: that is then the trace's."""
         opened, self._doors = _opened(plan, store, own, stopping, self._cut.append)
         self._river = replace(opened, broke=self._broke.append, withheld=self._withheld)
         for judge in filter(None, (opened.judge, opened.full)):
@@ -135,8 +145,13 @@ class Judging:
         self._noted: set[str] = set()
         begun = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         self._ident = plan.batch_id or f"serve-{begun}-{secrets.token_hex(2)}"
-        self.trouble = ""
+        self._unjudged = self._unwritten = ""
+        """What keeps traces from being judged, and what scores from being written."""
+
+    @property
+    def trouble(self) -> str:
         """What keeps traces from being judged or written, while it does."""
+        return "; ".join(filter(None, (self._unwritten, self._unjudged)))
 
     def told(self) -> str:
         """How many of the traces are judged, by whom, and where their scores go, in a line."""
@@ -165,9 +180,11 @@ class Judging:
     def once(self, holds: Holds) -> bool:
         """Judge some of what is over, and write what was not taken before; whether there was any of that."""
         self._assembly.tend()
-        batch = self._assembly.due() if self._clock() >= self._resume else []
+        doubted = self._respite > _SOON  # the judge gave out last: whether it is there, others than those tell
+        batch = self._assembly.due(wary=doubted) if self._clock() >= self._resume else []
         if not batch and self._clock() < self._again:
             return False
+        self._batch = {trace.trace_id: trace for trace in batch}
         self._beside(functools.partial(self._judge, batch, holds))
         return True
 
@@ -186,7 +203,9 @@ class Judging:
         late: float | None = None
         while thread.is_alive():
             thread.join(_LOOK)
-            self._look()
+            with self._leaving:  # without a batch the judge is not asked: what its end made known stands
+                if self._batch:
+                    self._look()
             if late is None and self._stopping():
                 late = time.monotonic()
             if late is not None and time.monotonic() > late + _GRACE and self._leave():
@@ -204,18 +223,25 @@ class Judging:
 
     def _look(self) -> None:
         """See whether the judge answers; one that does not for a while is told of."""
-        away = self._why_away()
+        _, away = self._silent()
         if bool(away) != bool(self._away):
-            self.trouble, self._since = away, self._clock()
+            self._unjudged, self._since = away, self._clock()
         self._away = away
         if away and self._clock() >= self._since + _WHILE:
             self._tell_once(f"nothing is judged for now, and what comes is kept: {away}")
 
-    def _why_away(self) -> str:
-        """What a judge says of why it gives no answer; "" where each gives some."""
+    def _silent(self) -> tuple[str, str]:
+        """The id of a judge that gives no answer, and what it says of why; twice "" where each gives some."""
         for judge in filter(None, (self._river.judge, self._river.full)):
-            if why := getattr(judge, "trouble", str)():
-                return f"judge {judge.id}: {why}"
+            if why := self._word(judge):
+                return judge.id, f"judge {judge.id}: {why}"
+        return "", ""
+
+    def _word(self, judge: Judge) -> str:
+        """A judge's own word of its trouble; one that breaks on being asked for it may answer all the same."""
+        trouble = getattr(judge, "trouble", None)
+        with Isolated(f"judge {judge.id} can't say whether it is in trouble", self._tell_once):
+            return str(trouble() or "") if callable(trouble) else ""
         return ""
 
     def _withheld(self, card: Scorecard) -> bool:
@@ -223,18 +249,34 @@ class Judging:
 
         One it gave out on before, while it answers others, is as it is.
         """
+        if not broke(card):
+            self._answers.update({attempt.judge for attempt in card.attempts if not attempt.cached})
+            return False
         trace = self._batch.get(card.ref.trace_id)
-        if trace is None or not broke(card) or (trace.attempts and not self._why_away()):
+        if trace is None:
+            return False
+        if trace.attempts and self._is_there(trace):
+            self._let = True
             return False
         self._unanswered.add(trace.trace_id)
         return True
+
+    def _is_there(self, trace: Gathering) -> bool:
+        """Whether the judge answered others in this batch, or since it gave out on this trace before.
+
+        Its last word can't tell: what it gives out on is asked again until there is no time left, and so comes last.
+        """
+        judge, away = self._silent()
+        before = self._answers_before if trace.answers is None else trace.answers
+        return not away or self._answers[judge] > before[judge]
 
     def _judge(self, batch: Sequence[Gathering], holds: Holds) -> None:
         """Judge a batch, write what came of it, and what was not taken before."""
         self._cut.clear()
         self._broke.clear()
         self._unanswered.clear()
-        self._batch = {trace.trace_id: trace for trace in batch}
+        self._let = False
+        self._answers_before = self._answers.copy()
         source = Arrived({trace.trace_id: functools.partial(self._assembly.read, trace) for trace in batch})
         before = Report(about=About(self._river.judges, self._river.judge.kind, batch_id=self._ident))
         try:
@@ -247,6 +289,7 @@ class Judging:
                 self._note(report)
                 self._finish(batch, report)
                 self._remember(report)
+                self._batch = {}
 
     def _remember(self, report: Report) -> None:
         """Come back to what a platform did not take, ever later as long as it takes nothing."""
@@ -257,24 +300,39 @@ class Judging:
             self._again, self._pause = float("inf"), _SOON
 
     def _finish(self, batch: Sequence[Gathering], report: Report) -> None:
-        why, away = next(iter(report.failed), "its batch was cut short"), self._why_away()
-        self.trouble = why if report.failed else away
+        why = next(iter(report.failed), "its batch was cut short")
+        self._unwritten = next((said for said in report.failed if not batch or said.startswith(_WRITING)), "")
+        if not batch:
+            return  # the judge was not asked: what is known of it stands
         gave_out = any(isinstance(error, GroundtraceError) for error in self._broke)
+        again = [trace for trace in batch if trace.trace_id in self._unanswered]
+        own = [trace for trace in again if self._is_there(trace)]
+        away = self._known(there=own == again and (self._let or bool(own)), gave_out=gave_out)
+        self._unjudged = next((said for said in report.failed if not said.startswith(_WRITING)), away)
+        if self._cut and (self._stopping() or gave_out):
+            self._assembly.put_off(batch, why, own=False)  # there was no time, or no judge: nobody is given up for that
+        elif self._cut:
+            by_itself = len(batch) == 1 and not any(isinstance(error, GroundtraceError) for error in self._cut)
+            self._assembly.put_off(batch, why, own=by_itself or len(batch) > 1)
+        elif report.held or report.passed.get(COST_CAP):
+            self._assembly.put_off(batch, "another server works on them, or the money is spent", own=False)
+        else:
+            self._assembly.put_off(own, "the judge gave out on it", own=True)
+            self._assembly.put_off([trace for trace in again if trace not in own], away, own=False)
+            for trace in again:
+                trace.answers = self._answers.copy()
+            self._assembly.judged([trace for trace in batch if trace.trace_id not in self._unanswered])
+
+    def _known(self, *, there: bool, gave_out: bool) -> str:
+        """Note whether the judge is there, from what came of a batch; why not, where it is not."""
+        judge, away = self._silent()
+        if there or self._answers[judge] > self._answers_before[judge]:
+            away = self._away = ""  # its last word was of a trace it does not have, and is not to be told of the next
         if away or gave_out:
             self._resume, self._respite = self._clock() + self._respite, min(2 * self._respite, _LATER)
         else:
             self._resume, self._respite = float("-inf"), _SOON
-        if self._cut and (self._stopping() or gave_out):
-            self._assembly.put_off(batch, why, own=False)  # there was no time, or no judge: nobody is given up for that
-        elif self._cut:
-            own = len(batch) == 1 and not any(isinstance(error, GroundtraceError) for error in self._cut)
-            self._assembly.put_off(batch, why, own=own or len(batch) > 1)
-        elif report.held or report.passed.get(COST_CAP):
-            self._assembly.put_off(batch, "another server works on them, or the money is spent", own=False)
-        else:
-            again = [trace for trace in batch if trace.trace_id in self._unanswered]
-            self._assembly.put_off(again, away or "the judge gave out on it", own=not away)
-            self._assembly.judged([trace for trace in batch if trace.trace_id not in self._unanswered])
+        return away
 
     def _note(self, report: Report) -> None:
         """Tell what went wrong, once and not with every batch that sees its like; count what was written."""
