@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import uuid
 from collections.abc import Iterable, Mapping
 
 from groundtrace.errors import PlanError
+
+_ALIKE = 0.6
+"""How much of two names must agree for one to be meant by the other."""
 
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 """How a variable is called that holds a secret; whatever is called otherwise may be the secret, and is not shown."""
@@ -48,3 +52,13 @@ def is_id(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """The question whether another name was meant, to stand before a sentence; "" where none looks like it.
+
+    >>> meant("bikedesk", ["bike-desk", "tent-desk"]), meant("bikedesk", [])
+    ("did you mean 'bike-desk'? ", '')
+    """
+    near = difflib.get_close_matches(name, [*names], n=1, cutoff=_ALIKE)
+    return f"did you mean {near[0]!r}? " if near else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import re
 from collections.abc import Generator, Iterator, Mapping
 
@@ -12,6 +11,7 @@ from groundtrace.adapters.braintrust import btql
 from groundtrace.adapters.braintrust.api import HOSTS, KEY, Api, Place, Row, key, listed
 from groundtrace.adapters.braintrust.columns import COLUMN, is_human, project_scores
 from groundtrace.adapters.braintrust.names import name_of
+from groundtrace.adapters.options import meant
 from groundtrace.adapters.patience import Refused
 from groundtrace.errors import PlanError, PlatformError
 from groundtrace.model import Check
@@ -128,9 +128,8 @@ def _project(api: Api, name: str, told: object, patience: float) -> Generator[Ch
     try:
         place = api.project(name, patience=patience)
     except PlanError:
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        meant = f"did you mean {near[0]!r}? " if near else ""
-        remedy = f"{meant}nothing is created by asking; init_logger(project=...) of your code makes a project"
+        near = meant(name, names)
+        remedy = f"{near}nothing is created by asking; init_logger(project=...) of your code makes a project"
         detail = f"there is no project {name!r} that this key may see"
         yield Check("Braintrust project", well=False, detail=detail, remedy=remedy)
         return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 
 from groundtrace.adapters.langsmith.api import HOSTS, RATES, Api
+from groundtrace.adapters.options import meant
 from groundtrace.adapters.patience import Refused
 from groundtrace.errors import PlanError
 from groundtrace.model import Check
@@ -90,9 +90,8 @@ def _project(api: Api, name: str, names: list[str], patience: float) -> Check:
     try:
         found = api.project(name, patience=patience)
     except PlanError:
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        meant = f"did you mean {near[0]!r}? " if near else ""
-        remedy = f"{meant}LangSmith makes a project with its first trace; LANGSMITH_PROJECT names it to your code"
+        near = meant(name, names)
+        remedy = f"{near}LangSmith makes a project with its first trace; LANGSMITH_PROJECT names it to your code"
         detail = f"there is no project {name!r} in this workspace of the {api.region} region"
         return Check("LangSmith project", well=False, detail=detail, remedy=remedy)
     except Refused as refused:

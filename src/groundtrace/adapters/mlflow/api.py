@@ -8,7 +8,6 @@ pages are read would hide another: each page begins anew where the last one ende
 from __future__ import annotations
 
 import base64
-import difflib
 import functools
 import os
 import time
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from groundtrace.adapters.mlflow.times import milliseconds
+from groundtrace.adapters.options import meant
 from groundtrace.adapters.patience import Refused, Stranger
 from groundtrace.adapters.rest import Method, Rest
 from groundtrace.errors import PlanError, PlatformError
@@ -159,11 +159,10 @@ class Api:
             told = None
         listed = told.get("experiments") if isinstance(told, Mapping) else None
         names = [str(row.get("name")) for row in listed or () if isinstance(row, Mapping)]
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-        if near:
-            return f"did you mean {near[0]!r}? It was looked for at {self.url}"
-        listed = ", ".join(sorted(names)[:_SHOWN])
-        return f"at {self.url} there are {listed}" if names else f"there is none at {self.url}"
+        if near := meant(name, names):
+            return f"{near}It was looked for at {self.url}"
+        there = ", ".join(sorted(names)[:_SHOWN])
+        return f"at {self.url} there are {there}" if names else f"there is none at {self.url}"
 
     # --- traces -------------------------------------------------------------------------------------------------------
 

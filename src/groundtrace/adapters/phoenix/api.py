@@ -7,7 +7,6 @@ for a name may hold what an address can't.
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import httpx2
 
+from groundtrace.adapters.options import meant
 from groundtrace.adapters.patience import Refused
 from groundtrace.adapters.rest import Method, Rest
 from groundtrace.errors import PlanError, PlatformError
@@ -158,10 +158,9 @@ class Api:
             names = [name for name, _ in islice(self.projects(patience=5.0), _MOST)]
         except Refused:
             names = []
-        near = difflib.get_close_matches(named, names, n=1, cutoff=0.6)
         there = f"there are {', '.join(sorted(names)[:_SHOWN])}" if names else "there is none"
-        meant = f"did you mean {near[0]!r}?" if near else f"{there};"
-        return f"Phoenix has no project {named!r} at {self.url}: {meant} a project is made by its first trace"
+        near = meant(named, names) or f"{there}; "
+        return f"Phoenix has no project {named!r} at {self.url}: {near}a project is made by its first trace"
 
     def _by_id(self, ident: str, patience: float | None) -> str | None:
         try:

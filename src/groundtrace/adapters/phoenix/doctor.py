@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from groundtrace.adapters.options import meant
 from groundtrace.adapters.patience import Refused, Stranger
 from groundtrace.adapters.phoenix.api import HERE, KEY, WHERE, Api
 from groundtrace.errors import PlatformError
@@ -65,9 +65,8 @@ def _project(api: Api, name: str, names: list[str], patience: float) -> Check:
     found = api.project(name, patience=patience)
     if found is not None:
         return Check("Phoenix project", well=True, detail=f"{name} ({found})")
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    remedy = f"{meant}Phoenix makes a project with its first trace; openinference.project.name in the resource names it"
+    near = meant(name, names)
+    remedy = f"{near}Phoenix makes a project with its first trace; openinference.project.name in the resource names it"
     return Check("Phoenix project", well=False, detail=f"there is no project {name!r}", remedy=remedy)
 
 
