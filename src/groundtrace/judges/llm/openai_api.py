@@ -67,7 +67,10 @@ class OpenAIClient:
         self._url = _address(self._sdk, "/responses" if self._responses else "/chat/completions")
         self._content = "content" if "content" in inspect.signature(self._sdk.post).parameters else "body"  # in 2.0
         self._named, self._count = secrets.token_hex(8), itertools.count(1)
-        self._raw = http_of(type(self._sdk._client)).Response  # noqa: SLF001 - the kind of reply it gives
+        http = http_of(type(self._sdk._client))  # noqa: SLF001 - the kind of reply it gives
+        self._raw, wait = http.Response, http.Timeout(timeout)
+        # What is given is not made anew by the SDK for each request.
+        self._options = {"headers": {}, "params": {}, "max_retries": 0, "timeout": wait, "follow_redirects": False}
 
     async def ask(self, question: Question) -> Answer:
         """Put one question; raises Trouble."""
@@ -89,7 +92,8 @@ class OpenAIClient:
 
     async def _asked(self, question: Question) -> Answer:
         key = f"{self._named}-{next(self._count)}"  # else the SDK draws a random one for each
-        sent: dict[str, Any] = {self._content: shapes.dumped(self._body(question)), "options": {"idempotency_key": key}}
+        sent: dict[str, Any] = {self._content: shapes.dumped(self._body(question))}
+        sent["options"] = {**self._options, "idempotency_key": key}
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self._sdk.post(self._url, cast_to=self._raw, **sent)
@@ -147,6 +151,8 @@ def sdk_of(key: str, base_url: str | None, timeout: float, concurrency: int) -> 
         """The SDK with the same headers for every request: to another's address none of the environment's."""
 
         said: dict[str, Any] | None = None
+        first: Any = None
+        """The first request whose words were given as bytes: the next ones are like it, but for their words and key."""
 
         @property
         def default_headers(self) -> dict[str, Any]:
@@ -154,6 +160,16 @@ def sdk_of(key: str, base_url: str | None, timeout: float, concurrency: int) -> 
 
         def platform_headers(self) -> dict[str, str]:
             return {}
+
+        def _build_request(self, options: Any, **given: Any) -> Any:
+            words, key, first = _words(options), options.idempotency_key, self.first
+            if not isinstance(words, bytes) or not key or (first is not None and first.url != options.url):
+                return super()._build_request(options, **given)
+            if first is None:
+                made = super()._build_request(options, **given)
+                self.first = _First(options.url, made)
+                return made
+            return first.like(key, words)
 
     http = _transport(openai, timeout, concurrency)
     sdk = Plain(api_key=key, base_url=base_url, max_retries=0, timeout=timeout, http_client=http)
@@ -163,6 +179,30 @@ def sdk_of(key: str, base_url: str | None, timeout: float, concurrency: int) -> 
         headers = {name: headers[name] for name in ("Accept", "Content-Type", "User-Agent")} | sdk.auth_headers
     sdk.said = {**headers, "Accept-Encoding": "gzip, deflate"}
     return sdk
+
+
+class _First:
+    """A request the SDK built, and others like it: their headers are put together once, which costs as much as asking.
+
+    An SDK that builds its requests elsewhere builds each of them in full.
+    """
+
+    def __init__(self, url: str, made: Any) -> None:
+        self.url, self._made = url, made
+        own = (b"idempotency-key", b"content-length")
+        self._headers = [(name, value) for name, value in made.headers.raw if name.lower() not in own]
+
+    def like(self, key: str, words: bytes) -> Any:
+        """The same with another key and other words."""
+        made = self._made
+        headers = [*self._headers, (b"Idempotency-Key", key.encode())]
+        return type(made)(made.method, made.url, headers=headers, content=words, extensions=made.extensions)
+
+
+def _words(options: Any) -> Any:
+    """What a request says, wherever this SDK keeps it."""
+    given = getattr(options, "content", None)
+    return options.json_data if given is None else given
 
 
 def _transport(openai: Any, timeout: float, concurrency: int) -> Any:
@@ -180,6 +220,21 @@ def _transport(openai: Any, timeout: float, concurrency: int) -> Any:
             ends = {"timeout": (wait if isinstance(wait, http.Timeout) else http.Timeout(wait)).as_dict()}
             given = {"headers": given["headers"], "content": given.get("content")}
             return http.Request(method, read(url), **given, extensions=ends)
+
+        async def send(self, request: Any, *, stream: bool = False, **given: Any) -> Any:
+            """One request and its whole answer: without a login on the way there are no steps in between."""
+            if stream or given.get("auth") or request.url.userinfo:
+                return await super().send(request, stream=stream, **given)
+            response = await self._transport_for_url(request.url).handle_async_request(request)
+            response.request = request
+            try:
+                whole = b"".join([some async for some in response.stream])
+            except BaseException:
+                await response.stream.aclose()
+                raise
+            response.stream = http.ByteStream(whole)
+            response.read()  # unpacks it
+            return response
 
     limits = http.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
     return Direct(limits=limits, follow_redirects=False, timeout=timeout)
