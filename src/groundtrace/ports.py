@@ -37,7 +37,11 @@ Choose: TypeAlias = "Callable[[Ref, tuple[Signal, ...]], bool]"
 """Says whether a trace is looked at; asked before its children are fetched."""
 
 Again: TypeAlias = "Callable[[Case, Reply], Case | None]"
-"""The gate's answer to a reply: None, it is done; or the same case with a remark, to be asked at once."""
+"""The gate's answer to a reply: None, it is done; or the same case with a remark, to be asked at once.
+
+It may have `together()`, a context for the replies that came at the same time: the memory keeps them in one step at its
+end, so nothing slow is done in it, and no reply is handed on before.
+"""
 
 
 @runtime_checkable
@@ -56,6 +60,8 @@ class Source(Protocol):
     giving lines that say what was done; and a static `delivered(message) -> Delivery`, what such a message names,
     PlatformError where it names nothing. One that can be asked for traces by their ids has an option `ids`, the only
     traces that are then looked at.
+
+    One that waits for nobody, as a source of files, has a true attribute `at_hand`: some traces are then taken at once.
 
     A failed span is told to `choose` as a signal named "error". A source that must not wait for a trace's end with
     its question may leave that out, unless `choose` has a true attribute `patient`.

@@ -55,6 +55,13 @@ class Place:
         distinct = {path.resolve(): path for path in found if path.is_file() and not _left_out(path)}
         return tuple(sorted(distinct.values()))
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether reading never waits for a writer, as it does at standard input or at a pipe."""
+        if self.kind == "several":
+            return all(part.is_at_hand for part in self.parts)
+        return self.kind in ("folder", "glob") or (self.kind == "file" and Path(self.path).is_file())
+
     def home(self) -> tuple[Path, str]:
         """The folder and the stem of what is written beside it; PlanError for standard input, which has no place.
 

@@ -102,6 +102,11 @@ class JsonlSource:
         self.line_mb = line_mb
         self.losses = Losses()
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether no trace is waited for."""
+        return self.place.is_at_hand
+
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - records have no time, and files are read whole
         """The records in the order they stand, one at a time; they have no time, so they are in every window."""
         self.losses = Losses()

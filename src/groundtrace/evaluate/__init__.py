@@ -16,6 +16,7 @@ import functools
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -102,12 +103,29 @@ def _check(records: object, rubrics: object, judge: object) -> None:
 
 def _evaluated(hearing: _Hearing, tell: Callable[[Record], None]) -> Iterator[Scorecard]:
     judge = hearing.judge
+    gate = _Gate(hearing)
     while not hearing.over:
-        for case, reply in judge.hear(hearing.cases(), hearing.again):
+        for case, reply in judge.hear(hearing.cases(), gate):
             hearing.answered(case, reply)
             yield from hearing.finished(tell)
         hearing.silence()
         yield from hearing.finished(tell)
+
+
+class _Gate:
+    """The gate as a judge knows it; what several replies tell the memory may be kept together."""
+
+    def __init__(self, hearing: _Hearing) -> None:
+        self._hearing = hearing
+
+    def __call__(self, case: Case, reply: Reply) -> Case | None:
+        """None when the case is decided, else the case to ask next."""
+        return self._hearing.again(case, reply)
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is told inside is kept at its end, as one."""
+        memory = self._hearing.memory
+        return memory.batch() if memory else nullcontext()
 
 
 @dataclass
@@ -178,7 +196,7 @@ class _Hearing:
         self._records = iter(records)
         self._rubrics = rubrics
         self.judge = judge
-        self._memory = memory
+        self.memory = memory
         self._referrals = referrals
         self._batch_id = batch_id
         self._stopping = stopping
@@ -258,7 +276,7 @@ class _Hearing:
 
         Whatever it was made from, one that weighs more than this judge's word needs no question.
         """
-        known = self._memory.card(ident, subject_of(basis)) if self._memory else None
+        known = self.memory.card(ident, subject_of(basis)) if self.memory else None
         if known is None:
             return None
         if outranks(known, (self._deeper or self.judge).kind, basis):
@@ -269,11 +287,11 @@ class _Hearing:
 
     def _recalled(self, case: Case) -> bool:
         """Whether an equal question was answered before, and the answer still passes the gate."""
-        if self._memory is None:
+        if self.memory is None:
             return False
         opened = self._open[case.record_id, case.rubric]
         digest = opened.digests[case.slot] = case.digest
-        known = self._memory.reply(self.judge.id, digest)
+        known = self.memory.reply(self.judge.id, digest)
         if known is None:
             return False
         recalled = replace(known, cached=True)
@@ -291,11 +309,11 @@ class _Hearing:
         if opened is None or case.slot in opened.findings:
             return None
         finding, faults, notes = self._hold(opened, case, reply)
-        if self._memory:
+        if self.memory:
             question, of_card = opened.digests[case.slot], card_id(opened.record.ref, case.rubric)
-            with self._memory.batch():
+            with self.memory.batch():
                 self._keep(opened.under)
-                self._memory.keep_reply(self.judge.id, question, reply, faults, card_id=of_card, slot=case.slot)
+                self.memory.keep_reply(self.judge.id, question, reply, faults, card_id=of_card, slot=case.slot)
         self._note(opened, case, reply, faults, notes)
         if finding is not None and (not faults or case.remark is not None):
             opened.findings[case.slot] = _flagged(finding, reply.flags)
@@ -307,8 +325,8 @@ class _Hearing:
 
     def _keep(self, under: _Under) -> None:
         """Keep a record that something is said of now, once."""
-        if self._memory and not under.kept:
-            self._memory.keep_record(under.record)
+        if self.memory and not under.kept:
+            self.memory.keep_record(under.record)
             under.kept = True
 
     def answered(self, case: Case, reply: Reply) -> None:

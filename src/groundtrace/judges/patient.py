@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlanError, PlatformError
@@ -45,7 +46,7 @@ class Patient(Around):
         while True:
             single, trouble = bool(alone), _Trouble()
             with trouble:
-                for case, reply in self._judge.hear(flight.cases(alone), flight.again):
+                for case, reply in self._judge.hear(flight.cases(alone), flight):
                     breaks = 0
                     flight.land(case)
                     yield case, reply
@@ -77,6 +78,7 @@ class _Flight:
 
     def __init__(self, source: Iterator[Case], again: Again) -> None:
         self._source, self._again = source, again
+        self.together = getattr(again, "together", nullcontext)
         self._open: dict[Key, tuple[Case, Reply | None]] = {}
         self.raised = False
         """Whether the cases or the gate raised: it is so while they run."""
@@ -94,7 +96,7 @@ class _Flight:
                 return
             yield self._opened(case)
 
-    def again(self, case: Case, reply: Reply) -> Case | None:
+    def __call__(self, case: Case, reply: Reply) -> Case | None:
         """The gate's answer; a case it is done with is settled, whatever the judge does next."""
         self.raised = True
         repeat = self._again(case, reply)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from groundtrace.model import Record
@@ -35,12 +36,15 @@ _SEEN = 5
 _OFFERED, _LOOKED_AT = Report(seen=1), Report(traces=1)
 """What is counted of almost every trace: that it was offered, and that it was looked at."""
 
+_AT_ONCE = 16
+"""Traces that are taken together, where none of them is waited for: the memory keeps that in one step."""
+
 _PUT_OFF = 1000
 """Traces that another run works on which are kept to be looked at again; of more, that run alone takes care."""
 
 
 class Reading:
-    """One source, read for a plan; `take` asks whether a trace is ours to work on, `saw` is told of each that is."""
+    """One source, read for a plan; `take` asks which traces are ours to work on, `saw` is told of each that is."""
 
     def __init__(
         self,
@@ -50,7 +54,7 @@ class Reading:
         conventions: Sequence[Convention],
         rubrics: Sequence[Rubric],
         choosing: Choosing,
-        take: Callable[[str], bool] = lambda _: True,
+        take: Callable[[Sequence[str]], Sequence[bool]] = lambda keys: [True] * len(keys),
         saw: Callable[[Trace], None] = lambda _: None,
     ) -> None:
         self._source, self._plan, self._take, self._saw = source, plan, take, saw
@@ -83,7 +87,7 @@ class Reading:
         """The records of traces that were put off and that nobody works on any more."""
         waiting, self.put_off = self.put_off, []
         for trace in waiting:
-            if self._take(key_of(trace.ref)):
+            if all(self._take([key_of(trace.ref)])):
                 yield from self._records(trace)
             else:
                 self.put_off.append(trace)
@@ -104,15 +108,19 @@ class Reading:
 
     def _taken(self, traces: Callable[[], Iterator[Trace]]) -> Iterator[Record]:
         """The records of the traces that are ours to work on and that there is money for."""
-        for trace in self._traces(traces):
-            if self._choosing.purse.is_empty():
-                self.report += Report(passed={COST_CAP: 1})
-            elif self._take(key_of(trace.ref)):
-                yield from self._records(trace)
-            elif len(self.put_off) < _PUT_OFF:
-                self.put_off.append(trace)
-            else:
-                self.report += Report(held=1)
+        coming, at_once = self._traces(traces), _AT_ONCE if getattr(self._source, "at_hand", False) else 1
+        while some := list(islice(coming, at_once)):
+            keys = [] if self._choosing.purse.is_empty() else [key_of(trace.ref) for trace in some]
+            ours = dict(zip(keys, self._take(keys), strict=True))
+            for trace in some:
+                if self._choosing.purse.is_empty():
+                    self.report += Report(passed={COST_CAP: 1})
+                elif ours.get(key_of(trace.ref)):
+                    yield from self._records(trace)
+                elif len(self.put_off) < _PUT_OFF:
+                    self.put_off.append(trace)
+                else:
+                    self.report += Report(held=1)
 
     def _records(self, trace: Trace) -> Iterable[Record]:
         self._saw(trace)

@@ -139,7 +139,7 @@ class River:
 
     def reading(self, source: Source, holds: Holds | None = None) -> Reading:
         """One source, to be read for this plan."""
-        take = {} if holds is None else {"take": holds.take}
+        take = {} if holds is None else {"take": holds.take_all}
         return Reading(
             source,
             self.plan,

@@ -123,8 +123,8 @@ class Leases:
         self._lock = threading.Lock()
 
     def take(self, key: str, owned_by: str, seconds: float) -> bool:
-        """Take a lease or take it again; False where another owner holds it."""
-        with self._database.writing(at_once=True) as connection:
+        """Take a lease or take it again; False where another owner holds it. In a batch, others see it at its end."""
+        with self._database.writing() as connection:
             now = self._now(connection)
             fresh = {"key": key, "owner": owned_by, "turn": 1, "seconds": seconds, "until": now + seconds}
             if _taking(sqlite=self._database.sqlite).run(connection, fresh) == 1:

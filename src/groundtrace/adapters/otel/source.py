@@ -60,6 +60,11 @@ class OtelSource:
         self.held_mb = held_mb
         self.losses = Losses()
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether no trace is waited for."""
+        return self.place.is_at_hand
+
     def traces(self, window: Window, choose: Choose, resume: str | None = None) -> Iterator[Trace]:  # noqa: ARG002 - files are read whole; what was judged before is in the memory
         """The traces, by their first span's start; the window looks at the root's start.
 

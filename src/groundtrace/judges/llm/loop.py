@@ -4,10 +4,10 @@ A worker a place pulls a case, asks, puts the reply to the gate and, where that 
 in the same place. Pulling and the gate run in the loop's thread, one at a time. At most twice as many heard cases as
 places wait to be taken, so a slow reader slows the judge instead of filling the memory.
 
-What came in one turn of the loop goes through the gate together and to the reader together, and only then are the next
-cases pulled: many times the same step costs less than as many times all steps. The reader has its turn meanwhile: one
-interpreter can't run both, and where both want it they cost each other a tenth of all they do. A reader that is slow,
-for a platform it writes to, is not waited for.
+What came in one turn of the loop goes through the gate together, is kept together and goes to the reader together,
+and only then are the next cases pulled: many times the same step costs less than as many times all steps. The reader
+has its turn meanwhile: one interpreter can't run both, and where both want it they cost each other a tenth of all they
+do. A reader that is slow, for a platform it writes to, is not waited for.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -28,6 +28,9 @@ Heard: TypeAlias = "tuple[Case, Reply]"
 Ask: TypeAlias = "Callable[[Case], Awaitable[Reply]]"
 _Word: TypeAlias = "tuple[Case | None, BaseException | None]"
 """The gate's word on a reply: the case to ask again, or None; or what it raised."""
+_Came: TypeAlias = "tuple[Case, Reply, asyncio.Future[_Word]]"
+"""A reply, and who waits for the gate's word on it."""
+_Passed: TypeAlias = "tuple[Case, Reply, asyncio.Future[_Word], Case | None]"
 Session: TypeAlias = "Callable[[], AbstractAsyncContextManager[Ask]]"
 """Opens what the calls need inside the loop, gives what asks a case, and closes it in the end."""
 
@@ -65,8 +68,9 @@ class _Hearing:
         self._cases, self._again, self._session = cases, again, session
         self._concurrency = concurrency
         self._done: queue.SimpleQueue[list[Heard] | BaseException | None] = queue.SimpleQueue()
-        self._came: list[tuple[Case, Reply, asyncio.Future[_Word]]] = []
-        """The replies of this turn of the loop, and who waits for the gate's word on them."""
+        self._together = getattr(again, "together", nullcontext)
+        self._came: list[_Came] = []
+        """The replies of this turn of the loop."""
         self._waiting = threading.Event()
         """Whether the reader waits for more."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -175,20 +179,31 @@ class _Hearing:
 
     def _gate(self) -> None:
         """Put what came to the gate, and hand over what it is done with."""
-        came, self._came = self._came, []
-        ready: list[Heard] = []
-        for case, reply, word in came:
-            if word.done():  # its worker was ended
-                continue
-            try:
-                repeat = self._again(case, reply)
-            except BaseException as error:  # noqa: BLE001 - raised by the worker, and so in the reader's thread
-                word.set_result((None, error))
-                break
+        came, self._came = [one for one in self._came if not one[2].done()], []  # else its worker was ended
+        heard: list[_Passed] = []
+        failed: BaseException | None = None
+        try:
+            with self._together():
+                failed = self._put(came, heard)
+        except BaseException as error:  # noqa: BLE001 - what was heard in this turn is not kept, so nobody hears of it
+            failed = error
+            heard.clear()
+        for _, _, word, repeat in heard:
             word.set_result((repeat, None))
-            if repeat is None or self._stopped.is_set():
-                ready.append((case, reply))
-        self._hand_over(ready)
+        if failed is not None:  # raised by a worker, and so in the reader's thread
+            for _, _, word in came[len(heard) :]:
+                word.set_result((None, failed))
+        over = self._stopped.is_set()
+        self._hand_over([(case, reply) for case, reply, _, repeat in heard if repeat is None or over])
+
+    def _put(self, came: Sequence[_Came], heard: list[_Passed]) -> BaseException | None:
+        """Add to `heard` what the gate says of each, until it raises: then what it raised."""
+        for case, reply, word in came:
+            try:
+                heard.append((case, reply, word, self._again(case, reply)))
+            except BaseException as error:  # noqa: BLE001 - raised by the worker
+                return error
+        return None
 
     def _hand_over(self, ready: list[Heard]) -> None:
         """Give the reader what was heard, and its turn."""
