@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
-from collections.abc import Iterable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +17,13 @@ from hypothesis import strategies as st
 
 from groundtrace.errors import InvalidVerdict, PlanError
 from groundtrace.evaluate import evaluate, parse
+from groundtrace.judges.patient import Patient
 from groundtrace.memory import InMemory
 from groundtrace.model import Case, Finding, Kind, Record, Reply, Score, Scorecard
 from groundtrace.plugins import load
 from groundtrace.ports import Again
 from groundtrace.rubrics import law
+from groundtrace.store import open_store
 from groundtrace.testing import HOSTILE_TEXTS, ScriptedJudge, sample_record
 
 
@@ -373,3 +379,45 @@ def test_replies_survive_odd_text() -> None:
     """Lone surrogates in a reply don't break the card's JSON."""
     card = _one(json.dumps({"score": 4, "note": "x"}).replace("x", "\ud800"))
     assert card.model_dump_json()
+
+
+class FourAtATime(ScriptedJudge):
+    """Puts four replies to the gate at once, and looks meanwhile how many the store holds for others."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__({"score": 4})
+        self.store, self.seen = store, list[tuple[int, int]]()
+
+    def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
+        """Four by four."""
+        coming = iter(cases)
+        while four := list(itertools.islice(coming, 4)):
+            with again.together():  # type: ignore[attr-defined]
+                heard = [(case, self._ask(case)) for case in four]
+                for case, reply in heard:
+                    assert again(case, reply) is None
+                before = self._kept()
+            self.seen.append((before, self._kept()))
+            yield from heard
+
+    def _kept(self) -> int:
+        with closing(sqlite3.connect(self.store)) as others:
+            return int(others.execute("SELECT count(*) FROM groundtrace_replies").fetchone()[0])
+
+
+@pytest.mark.parametrize("around", [lambda judge: judge, Patient])
+def test_replies_that_came_together_are_kept_together(around: Callable[[Any], Any], tmp_path: Path) -> None:
+    """In one step, at the end, and before any card is given."""
+    place = str(tmp_path / "store.db")
+    judge = FourAtATime(place)
+    with open_store(place) as store:
+        cards = list(
+            evaluate(
+                [sample_record(answer="one two three four five six seven eight")],
+                [EveryWord()],
+                around(judge),
+                memory=store,
+            )
+        )
+    assert [card.status for card in cards] == ["scored"]
+    assert judge.seen == [(0, 4), (4, 8)]

@@ -6,6 +6,7 @@ import functools
 import gzip
 import io
 import json
+import os
 import random
 import sys
 from pathlib import Path
@@ -56,6 +57,16 @@ def test_a_glob_goes_through_folders_where_it_says_so(tmp_path: Path) -> None:
     (tmp_path / "one" / "two" / "deep.jsonl").write_text("{}")
     (tmp_path / "one" / "own.groundtrace.jsonl").write_text("{}")
     assert [file.name for file in find(f"{tmp_path}/**/*.jsonl").files()] == ["deep.jsonl"]
+
+
+def test_only_files_are_at_hand(tmp_path: Path) -> None:
+    """A writer may let standard input and a pipe wait."""
+    (tmp_path / "a.jsonl").touch()
+    os.mkfifo(tmp_path / "pipe")
+    places = ["-", str(tmp_path), str(tmp_path / "a.jsonl"), f"{tmp_path}/*.jsonl", str(tmp_path / "pipe")]
+    assert [find(place).is_at_hand for place in places] == [False, True, True, True, False]
+    both = join(find(places[1]), find(places[2])), join(find(places[2]), find(places[4]))
+    assert [place is not None and place.is_at_hand for place in both] == [True, False]
 
 
 def test_one_file_found_under_two_names_is_read_once(tmp_path: Path) -> None:

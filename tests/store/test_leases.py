@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -11,6 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from groundtrace.model import Run
+from groundtrace.run.holds import Holds
 from groundtrace.store import Store, open_store, owner
 from groundtrace.store.address import address_of
 from groundtrace.store.database import Database
@@ -60,6 +62,26 @@ def test_of_many_processes_one_gets_each_lease(where: str, nursery: Nursery, tmp
         nursery.start("race", where, log, keys=40)
     told = [line for log in logs for line in lines(log, until="done") if line != "done"]
     assert sorted(told, key=int) == [str(n) for n in range(40)]
+
+
+def test_of_two_runs_that_take_many_at_once_each_gets_its_own_and_none_waits_for_ever(where: str) -> None:
+    """The one forwards, the other backwards, again and again: two that held what the other wants would never end."""
+    taken: dict[str, list[str]] = {"one": [], "two": []}
+
+    def take(name: str, keys: list[str]) -> None:
+        with open_store(where, patience=20) as store, Holds(store, name) as holds:
+            for at in range(0, len(keys), 16):
+                some = keys[at : at + 16]
+                taken[name] += [key for key, ours in zip(some, holds.take_all(some), strict=True) if ours]
+            together.wait(60)
+
+    keys, together = [f"trace:{n:03}" for n in range(160)], threading.Barrier(2)
+    threads = [threading.Thread(target=take, args=(name, keys[::way])) for name, way in (("one", 1), ("two", -1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(taken["one"] + taken["two"]) == keys
 
 
 def test_the_lease_of_a_killed_process_is_free_at_once(where: str, nursery: Nursery, tmp_path: Path) -> None:

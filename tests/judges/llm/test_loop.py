@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
@@ -102,3 +102,45 @@ def test_what_is_asked_again_keeps_its_place() -> None:
     assert sorted(case.slot for case in heard) == sorted(f"c{n}>p1" for n in range(40))
     assert all(case.remark for case in heard)
     assert most == 8
+
+
+class Turns:
+    """A gate that keeps what it hears at the end of a turn; `breaks` is the turn (from 1) whose keeping fails."""
+
+    def __init__(self, breaks: int = 0) -> None:
+        self.breaks, self.turns = breaks, 0
+        self.said: list[str] = []
+        self.kept: list[str] = []
+
+    def __call__(self, case: Case, _: Reply) -> None:
+        """It is done."""
+        self.said.append(case.slot)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is said inside is kept at the end."""
+        self.turns += 1
+        yield
+        if self.turns == self.breaks:
+            raise OSError("disk full")
+        self.kept += self.said
+        self.said = []
+
+
+def test_what_came_in_one_turn_is_kept_in_one_step_before_anybody_hears_of_it() -> None:
+    """Eight that are answered at the same moment make one turn, not eight."""
+    gate = Turns()
+    for case, _ in hear((sample_case(slot=f"c{n}>p1") for n in range(40)), gate, _session, 8):
+        assert case.slot in gate.kept
+    assert sorted(gate.kept) == sorted(f"c{n}>p1" for n in range(40))
+    assert gate.turns < 40
+
+
+def test_a_turn_that_could_not_be_kept_is_handed_to_nobody() -> None:
+    """The reader hears of the trouble instead, and no place hangs."""
+    gate, heard = Turns(breaks=2), list[str]()
+    going = hear((sample_case(slot=f"c{n}>p1") for n in range(40)), gate, _session, 8)
+    with pytest.raises(OSError, match="disk full"):
+        heard.extend(case.slot for case, _ in going)
+    assert heard == gate.kept
+    assert gate.said
