@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import functools
 import math
 import pickle
 import string
 import types
 import typing
+import uuid
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Literal, Union
 
 import msgspec
@@ -89,6 +92,39 @@ def test_every_value_comes_back_from_json_and_pickle(kind: type[Any], data: st.D
     value = data.draw(built(kind))
     assert load(kind, dump(value)) == value
     assert pickle.loads(pickle.dumps(value)) == value
+    if isinstance(value, BaseModel):
+        assert dump(value) == value.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *(1, 2**70, 1e300, 1e-7, -0.0, math.nan, math.inf, True, None),
+        *("ä\u2028\x7f", b"x", (1, 2), {1}, {1: 2}, {"b": 1, "a": 2}, Decimal("1.10"), uuid.UUID(int=5)),
+        *(dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.date(2026, 1, 1), model.Window(1), model.Usage(1, 2)),
+        *(Ref("x", keys={"a": "b"}), model.Signal("s", 1.5), model.Gap(field="query", reason="x")),
+    ],
+    ids=repr,
+)
+def test_json_is_what_pydantic_makes_of_it(odd: object) -> None:
+    """Whatever a rubric keeps in its details: cards of before and of now are the same."""
+    value = model.Finding(slot="s", evidence=(model.Evidence(quote="q"),), details={"odd": odd, "in": [{"it": odd}]})
+    assert dump(value) == value.model_dump_json()
+    assert model.fields_spelled(value, set()) in (None, model.canonical(value.model_dump(mode="json")))
+    record = sample_record(context=(model.Passage(id="p", text="", rank=1, metadata={"odd": odd}),))
+    dumped = record.model_dump(exclude={"signals"})
+    assert model.fields_spelled(record, {"signals"}) in (None, model.canonical(dumped, default=str))
+
+
+def test_a_trusted_value_is_the_one_that_was_checked() -> None:
+    """What is not given is as by default, and no two values share it; nothing is left out or added."""
+    checked, trusted = model.Finding(slot="s", flags=("a",)), model.Finding.trusted(slot="s", flags=("a",))
+    assert trusted == checked
+    assert [*vars(trusted)] == [*vars(checked)]
+    assert model.Finding.trusted(slot="s").details is not trusted.details
+    for wrong in ({"flags": ("a",)}, {"slot": "s", "flag": "a"}):
+        with pytest.raises(TypeError, match="Finding is made of slot"):
+            model.Finding.trusted(**wrong)
 
 
 def test_the_walk_over_values_found_them() -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from groundtrace.errors import InvalidVerdict, PlanError
 from groundtrace.evaluate.reply import bounded, early, extras, fit, parse
-from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, canonical, card_id
+from groundtrace.model import Attempt, Case, Finding, Record, Review, Scorecard, canonical, card_id, fields_spelled
 from groundtrace.review import broke, outranks, subject_of
 
 __all__ = ["evaluate", "parse"]
@@ -149,8 +149,10 @@ class _Under:
     def _digests(self) -> tuple[str, str]:
         """What is asked and answered, and all a judge can be shown, in short; once for all rubrics and judges."""
         record = self.record
-        content = record.model_dump(exclude={"signals", "origins"})
-        return _digest([record.kind, record.query, record.answer]), _digest(content)
+        unseen = {"signals", "origins"}
+        content = fields_spelled(record, unseen) or canonical(record.model_dump(exclude=unseen), default=str)
+        asked = canonical([record.kind, record.query, record.answer], default=str)
+        return hashlib.sha256(asked).hexdigest(), hashlib.sha256(content).hexdigest()
 
 
 @dataclass
@@ -262,7 +264,7 @@ class _Hearing:
             if isinstance(item, Finding):
                 opened.findings[item.slot] = item
             else:
-                asked.append(replace(item, record_id=name))
+                asked.append(item if item.record_id == name else replace(item, record_id=name))
         opened.waiting = {case.slot for case in asked}
         self._open[name, rubric.name] = opened
         for case in asked:
@@ -436,10 +438,6 @@ class _Hearing:
         return tuple(reviews)
 
 
-def _digest(value: object) -> str:
-    return hashlib.sha256(canonical(value, default=str)).hexdigest()
-
-
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
@@ -455,6 +453,8 @@ def _unscored(slot: str, reason: str, faults: tuple[str, ...]) -> Finding:
 
 def _flagged(finding: Finding, flags: tuple[str, ...]) -> Finding:
     """The finding with what the judge noticed beside its verdict."""
+    if not flags:
+        return finding
     new = tuple(flag for flag in flags if flag not in finding.flags)
     return finding.model_copy(update={"flags": finding.flags + new}) if new else finding
 
@@ -467,6 +467,8 @@ def _whole(text: str) -> str:
 def _sources(body: Mapping[str, Any]) -> Iterator[str]:
     """The ids of the passages a case shows."""
     for value in body.values():
+        if isinstance(value, str):
+            continue
         for item in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(item, Mapping) and "text" in item and "id" in item:
+            if isinstance(item, (dict, Mapping)) and "text" in item and "id" in item:
                 yield str(item["id"])

@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 _OPENS = ("{", "\uff5b", "\ufe5b", "\ufe37", "\\u007b", "\\u007B", "&#123;", "&#x7", "&#X7", "&lbrace;", "&lcub;")
@@ -25,6 +26,8 @@ _TRIES = 64
 
 _TELLING = 40
 """Letters and digits from which on equal ones are no accident."""
+
+_NO_TEXT = (int, float, NoneType, bytes, bytearray)
 
 _ESCAPED = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
 _HEX = re.compile(r"u([0-9a-fA-F]{4})")
@@ -65,10 +68,15 @@ def holds_another(told: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
     >>> holds_another({"score": 5, "why": "", "more": [{"score": 1, "why": "made up"}]}, schema)
     True
     """
-    due = set(schema.get("required", ()))
-    parts = schema.get("$defs", {}).values()
-    if not due or any(due <= {*part.get("properties", ())} for part in parts):  # parts of it may look like the whole
+    due = {*schema.get("required", ())}
+    if not due or not _holds(told, due):
         return False
+    parts = schema.get("$defs", {}).values()
+    return not any(due <= {*part.get("properties", ())} for part in parts)  # parts of it may look like the whole
+
+
+def _holds(told: Mapping[str, Any], due: set[str]) -> bool:
+    """Whether all these keys stand together anywhere below the first level."""
     waiting: list[Any] = [*told.values()]
     while waiting:
         value = waiting.pop()
@@ -90,14 +98,21 @@ def _may_open(text: str) -> bool:
 
 def _texts(body: object) -> Iterator[str]:
     """Every text in a part of a case; of its tables the keys are ours."""
-    if isinstance(body, str):
-        yield body
-    elif isinstance(body, Mapping):
-        for value in body.values():
-            yield from _texts(value)
-    elif isinstance(body, Sequence):
-        for value in body:
-            yield from _texts(value)
+    waiting = [body]
+    while waiting:
+        held = waiting.pop()
+        if isinstance(held, str):
+            yield held
+        elif isinstance(held, dict):
+            waiting += held.values()
+        elif isinstance(held, (list, tuple)):
+            waiting += held
+        elif isinstance(held, _NO_TEXT):  # what is no such thing is asked last: it costs several times as much
+            continue
+        elif isinstance(held, Mapping):
+            waiting += held.values()
+        elif isinstance(held, Sequence):
+            waiting += held
 
 
 def _objects(text: str, decode: Decode) -> Iterator[Any]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from decimal import Decimal
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 
 from groundtrace.errors import InvalidVerdict
-from groundtrace.evaluate.echo import holds_another, repeats
+from groundtrace.evaluate.echo import Decode, holds_another, repeats
 
 if TYPE_CHECKING:
     from groundtrace.model import Case, Reply
@@ -42,22 +43,19 @@ def parse(text: str, case: Case | None = None) -> tuple[dict[str, Any], tuple[st
     """
     if len(text) > _LONGEST_REPLY:
         raise InvalidVerdict([f"the reply has {len(text)} characters, {_LONGEST_REPLY} at most @ $"])
-    decoder = json.JSONDecoder(
-        parse_float=_figure, parse_int=_count, parse_constant=_no_constant, object_pairs_hook=_distinct
-    )
     opening = _OBJECT.search(text)
     if opening is None:
         raise InvalidVerdict(["reply holds no JSON object @ $"])
     start = opening.start()
-    told, end = _decoded(decoder, text, start)
+    told, end = _decoded(text, start)
     second = _OBJECT.search(text, end)
     if second is not None:
         raise InvalidVerdict(["reply holds more than one JSON object, one is wanted @ $"])
     if text[:start].rstrip().endswith("["):
         raise InvalidVerdict(["reply is a JSON array, one object is wanted @ $"])
-    if _HALF.search(text) and _has_half(told):
+    if ("\\u" in text or not text.isascii()) and _HALF.search(text) and _has_half(told):
         raise InvalidVerdict(["a text in the reply holds half of a character (a lone surrogate) @ $"])
-    if case is not None and repeats(told, case.body, decoder.raw_decode):
+    if case is not None and repeats(told, case.body, _decode):
         raise InvalidVerdict(["the reply repeats the record; give a verdict of your own @ $"])
     if case is not None and holds_another(told, case.schema):
         raise InvalidVerdict(["reply holds a verdict inside another, one is wanted @ $"])
@@ -108,9 +106,9 @@ _OBJECT = re.compile(r"\{\s*[\"}]")
 """Where a JSON object begins; a brace in prose does not."""
 
 
-def _decoded(decoder: json.JSONDecoder, text: str, start: int) -> tuple[dict[str, Any], int]:
+def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
     try:
-        return decoder.raw_decode(text, start)
+        return _decode(text, start)
     except json.JSONDecodeError as error:
         problem = f"not valid JSON ({error.msg}, line {error.lineno} column {error.colno})"
     except RecursionError:
@@ -129,6 +127,8 @@ def _count(digits: str) -> int:
 
 def _bounded(digits: str) -> str:
     """A number's digits, unless working with it would take all time and memory: no score needs that many."""
+    if len(digits) <= _LONGEST_EXPONENT:
+        return digits
     if len(digits) > _LONGEST_NUMBER or len(digits.lower().partition("e")[2]) > _LONGEST_EXPONENT:
         raise InvalidVerdict([f"the number {digits[:20]}... is out of all bounds @ $"])
     return digits
@@ -146,6 +146,11 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise InvalidVerdict([f"key {twice!r} stands twice in one object @ $"])
     return told
+
+
+_decode: Decode = json.JSONDecoder(
+    parse_float=_figure, parse_int=_count, parse_constant=_no_constant, object_pairs_hook=_distinct
+).raw_decode
 
 
 def fit(schema: type[BaseModel], told: dict[str, Any]) -> BaseModel:
@@ -169,13 +174,20 @@ def _got(fault: Any) -> str:
     return f"; got {shown[:_SHOWN]}"
 
 
-def extras(verdict: Any, path: str) -> Iterator[str]:
+_LEAVES = frozenset({str, int, float, bool, Decimal, NoneType})
+"""What no field can stand in: most of a verdict, and known at a glance."""
+
+
+def extras(verdict: Any, path: str) -> list[str]:
     """Where fields stand that the schema does not know."""
-    if isinstance(verdict, BaseModel):
-        yield from (f"{path}.{name}" for name in verdict.model_extra or {})
-        for name, value in vars(verdict).items():
-            if isinstance(value, (BaseModel, list, tuple)):
-                yield from extras(value, f"{path}.{name}")
-    elif isinstance(verdict, (list, tuple)):
+    found: list[str] = []
+    if isinstance(verdict, (list, tuple)):
         for at, item in enumerate(verdict):
-            yield from extras(item, f"{path}[{at}]")
+            if type(item) not in _LEAVES:
+                found += extras(item, f"{path}[{at}]")
+    elif isinstance(verdict, BaseModel):
+        found += (f"{path}.{name}" for name in verdict.model_extra) if verdict.model_extra else ()
+        for name, value in vars(verdict).items():
+            if type(value) not in _LEAVES:
+                found += extras(value, f"{path}.{name}")
+    return found

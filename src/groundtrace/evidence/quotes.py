@@ -13,7 +13,9 @@ from groundtrace.text import fold
 _OUTER = "\"'`´‘’‚‛“”„‟‹›«»「」『』"
 _CUT = re.compile(r"\[\s*(?:\.{3,}|…)\s*\]|\(\s*(?:\.{3,}|…)\s*\)|\.{3,}|\.(?: \.){2,}|…")
 _OPENED = re.compile(rf"(?:[\s{_OUTER}]|{_CUT.pattern})*")
-_EDGE = " .,;:!?"
+_TURNED = str.maketrans("()[]", ")(][")
+_STOPS = ".,;:!?"
+_EDGE = f" {_STOPS}"
 _WORD_START = re.compile(r"(?<!\w)\w")
 _WORD_END = re.compile(r"\w(?!\w)[.!?%)\]'\"]*")
 _OCCURRENCES = 64
@@ -40,8 +42,9 @@ def locate(quote: str, texts: Mapping[str | None, str], *, fuzzy: float | None =
     bare = _bare(quote)
     if not _says_something(bare):
         return Evidence(quote=quote)
+    spelled = (quote,) if bare == quote else tuple(dict.fromkeys((quote, quote.strip(), bare)))
     for name, text in texts.items():
-        for wanted in dict.fromkeys((quote, quote.strip(), bare)):
+        for wanted in spelled:
             start = _find(wanted, text)
             if start >= 0:
                 end = start + len(wanted)
@@ -69,15 +72,17 @@ def locate(quote: str, texts: Mapping[str | None, str], *, fuzzy: float | None =
 
 def _bare(quote: str) -> str:
     """The quote without the quotation marks and ellipses around it."""
-    opened = _OPENED.match(quote)
+    opened = None if quote[:1].isalnum() else _OPENED.match(quote)
     start = opened.end() if opened else 0
+    if quote[-1:].isalnum() or (quote[-2:-1].isalnum() and quote[-1] in _STOPS):  # as nearly every quote ends
+        return quote[start:]
     # Backwards, the same signs open the reversed text; brackets turn round.
-    closed = _OPENED.match(quote[start:][::-1].translate(str.maketrans("()[]", ")(][")))
+    closed = _OPENED.match(quote[start:][::-1].translate(_TURNED))
     return quote[start : len(quote) - (closed.end() if closed else 0)]
 
 
 def _says_something(text: str) -> bool:
-    return any(c.isalnum() for c in text)
+    return text[:1].isalnum() or any(c.isalnum() for c in text)
 
 
 def _find(wanted: str, text: str) -> int:
@@ -93,7 +98,9 @@ def _find(wanted: str, text: str) -> int:
 
 
 def _cuts_a_word(text: str, start: int, end: int) -> bool:
-    return any(text[max(0, edge - 1) : edge + 1].isalnum() and 0 < edge < len(text) for edge in (start, end))
+    if start > 0 and text[start - 1 : start + 1].isalnum():
+        return True
+    return 0 < end < len(text) and text[end - 1 : end + 1].isalnum()
 
 
 def _in_order(parts: Iterable[str], text: str) -> tuple[int, int] | None:

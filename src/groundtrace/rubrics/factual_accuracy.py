@@ -410,7 +410,7 @@ def _finding(
     flags: Sequence[str] = (),
     decided_by: Literal["rule", "full"] = "full",
 ) -> Finding:
-    evidence = tuple(dict.fromkeys(Evidence(**row["evidence"]) for row in rows if row["evidence"]))
+    evidence = law.once(Evidence.trusted(**row["evidence"]) for row in rows if row["evidence"])
     return Finding(
         slot="",
         decided_by=decided_by,
@@ -443,20 +443,20 @@ def _scores(
     counted = f"{sum(row['assessed'] for row in rows)} of {len(rows)} claims assessed; "
     if "claims_left_out" in finding.flags:
         counted += f"{finding.details['untraced']} more sentences were not gone through; "
-    headline = Score(
-        name=f"{NAME}.assessed" if partial else NAME,
-        value=None if overall is None else law.halves_up(overall, 4),
-        low=0,
-        high=1,
+    headline = law.score(
+        f"{NAME}.assessed" if partial else NAME,
+        None if overall is None else law.halves_up(overall, 4),
+        0,
+        1,
         label="not_applicable" if overall is None else None if partial else severity,
         rationale=counted + why if partial else why,
         evidence=finding.evidence,
     )
-    verifiable = Score(
-        name=f"{NAME}.verifiable_share",
-        value=None if share is None else law.halves_up(share, 4),
-        low=0,
-        high=1,
+    verifiable = law.score(
+        f"{NAME}.verifiable_share",
+        None if share is None else law.halves_up(share, 4),
+        0,
+        1,
         label="not_applicable" if share is None else None,
         rationale=law.silence(silent, len(asked)),
     )

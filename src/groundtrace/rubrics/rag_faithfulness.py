@@ -12,6 +12,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +24,7 @@ from groundtrace.errors import InvalidVerdict
 from groundtrace.evidence import locate, paraphrases
 from groundtrace.model import Case, Claim, Evidence, Finding, Record, Review, Score, Scorecard
 from groundtrace.rubrics import copies, law
-from groundtrace.rubrics.settings import FaithfulnessSettings, exact, weighted
+from groundtrace.rubrics.settings import FaithfulnessSettings, weighted, whole
 
 if TYPE_CHECKING:
     from groundtrace.model import Kind, RootCause
@@ -39,6 +40,9 @@ DIMENSIONS = {
 
 SEVERITIES = ("minor", "major", "critical")
 """Mildest first."""
+
+_HeldBack = Literal["pure", "partial"] | None
+"""Whether an answer says that it can't answer, as `abstention` has it."""
 
 NOT_ASSESSED = "not assessed by this judge"
 
@@ -125,8 +129,9 @@ class RagFaithfulness:
         said = {"review_below": review_below}
         self.edition = copies.edition(FaithfulnessSettings, lambda _: FaithfulnessVerdict, _figure_faults, copy, said)
         self._settings = self.edition.settings
-        self._weights = exact(self._settings.weights)
-        self._mean = f"{weighted(self._settings.weights)}mean"
+        self._weights = whole(self._settings.weights)
+        self._weighted = weighted(self._settings.weights)
+        self._mean = f"{self._weighted}mean"
         self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
 
     def notes(self) -> tuple[str, ...]:
@@ -148,20 +153,18 @@ class RagFaithfulness:
         passages = []
         for passage in record.context:
             shown = {"id": passage.id, "rank": passage.rank, "text": passage.text}
-            passages.append(shown | ({"timestamp": passage.timestamp} if passage.timestamp else {}))
-        stood = (
-            []
-            if record.gap("citations")
-            else [
-                {"marker": c.marker, "passage_id": c.passage_id, "claim": answer[c.claim_start : c.claim_end]}
-                for c in record.citations
-            ]
-        )
-        body: dict[str, Any] = {"query": record.query, "passages": passages, "answer": answer, "citations": stood}
+            if passage.timestamp:
+                shown["timestamp"] = passage.timestamp
+            passages.append(shown)
         unread = _unread(record)
+        stood = [
+            {"marker": c.marker, "passage_id": c.passage_id, "claim": answer[c.claim_start : c.claim_end]}
+            for c in (() if unread else record.citations)
+        ]
+        body: dict[str, Any] = {"query": record.query, "passages": passages, "answer": answer, "citations": stood}
         if unread:
             body["not_assessed"] = sorted(unread)
-        if weighted(self._settings.weights):
+        if self._weighted:
             body["weights"] = dict(self._settings.weights)
         yield Case(NAME, self.version, record.id, "", self.edition.prompt, body, _json_schema(unassessed))
 
@@ -173,25 +176,26 @@ class RagFaithfulness:
         evidence, dropped = _located(scored, places.texts)
         unsupported, unplaced = _unsupported(verdict, places)
         flagged, unreferred = _flagged(verdict, places)
-        faults = _null_rules(record, scored, unassessed) + _bare(scored, evidence) + _claim_faults(record, verdict)
+        held_back = abstention(record.answer or "")
+        faults = _null_rules(record, scored, unassessed, held_back)
+        faults += _bare(scored, evidence) + _claim_faults(record, verdict)
         values = {name: dimension.score for name, dimension in scored.items()}
         overall = law.weighted(values, self._weights) if any(values.values()) else None
+        soft = _wrong_mean(verdict.overall_faithfulness_score, overall, self._mean)
+        flags = (("evidence_unlocated", dropped), ("retrieval_empty", not record.context), ("figure_corrected", soft))
         finding = _finding(
             case.slot,
             values,
             overall,
             {name: dimension.justification for name, dimension in scored.items()},
             evidence,
+            flags=(*_abstained(held_back), *(flag for flag, due in flags if due)),
             unassessed=sorted(unassessed & set(DIMENSIONS)),
             unsupported_claims=unsupported,
             severity=_worst(unsupported),
             hallucination_flags=flagged,
             evidence_dropped=dropped + unplaced + unreferred,
         )
-        soft = _wrong_mean(verdict.overall_faithfulness_score, overall, self._mean)
-        flags = (("evidence_unlocated", dropped), ("retrieval_empty", not record.context), ("figure_corrected", soft))
-        told = (*_abstained(record), *(flag for flag, due in flags if due))
-        finding = finding.model_copy(update={"flags": told})
         if faults or soft:
             raise InvalidVerdict([*faults, *soft], standing=None if faults else finding)
         return finding
@@ -202,28 +206,28 @@ class RagFaithfulness:
         if finding.status == "unscored":
             return law.unscored_card(self, record, findings)
         values: Mapping[str, int | None] = finding.details["dimensions"]
-        unassessed = set(finding.details["unassessed"])
         applicable = [value for value in values.values() if value is not None]
         if not applicable:
             nothing = law.unscored("nothing_assessed", "no dimension applies that this judge can assess")
             return law.unscored_card(self, record, (nothing,))
         overall = law.weighted(values, self._weights)
-        partial = bool(unassessed)
+        partial = bool(finding.details["unassessed"])
         severity = finding.details["severity"]
         weak = [name for name, value in values.items() if value is not None and value <= 3]
+        mean = law.halves_up(overall, 1)
         return law.card(
             self,
             record,
             findings,
-            scores=_scores(finding, overall, partial),
+            scores=_scores(finding, mean, partial),
             reviews=self._reviews(record, overall, severity),
             held="figure_corrected" in finding.flags,
             flags=finding.flags,
             partial=partial,
             root_cause=_cause(record, weak),
             details={
-                "overall_faithfulness_score": None if partial else law.halves_up(overall, 1),
-                "faithfulness_score": None if partial else law.halves_up((overall - 1) * 25, 1),
+                "overall_faithfulness_score": None if partial else mean,
+                "faithfulness_score": None if partial else _of_hundred(overall),
                 "severity": None if partial else severity,
                 "worst_unsupported": severity,
                 "justifications": finding.details["justifications"],
@@ -248,7 +252,7 @@ class RagFaithfulness:
 # --- rules that need no judge ---------------------------------------------------------------------------------------
 
 
-def _nothing_retrieved(record: Record, weights: Mapping[str, Fraction]) -> Finding | None:
+def _nothing_retrieved(record: Record, weights: Mapping[str, int]) -> Finding | None:
     """What a retrieval that returned nothing decides by itself; None where it must be asked."""
     answer = record.answer or ""
     held_back = abstention(answer)
@@ -279,11 +283,11 @@ def _nothing_retrieved(record: Record, weights: Mapping[str, Fraction]) -> Findi
         unassessed=[],
         unsupported_claims=lost,
         severity=_worst(lost),
+        flags=(*_abstained(held_back), "retrieval_empty"),
         hallucination_flags=[],
         evidence_dropped=0,
     )
-    flags = (*_abstained(record), "retrieval_empty")
-    ruled: dict[str, Any] = {"decided_by": "rule", "confidence": 1.0, "reason": "retrieval_empty", "flags": flags}
+    ruled: dict[str, Any] = {"decided_by": "rule", "confidence": 1.0, "reason": "retrieval_empty"}
     return finding.model_copy(update=ruled)
 
 
@@ -306,15 +310,17 @@ def _unread(record: Record) -> frozenset[str]:
     return frozenset({"citation_accuracy"}) if record.gap("citations") else frozenset()
 
 
-def _abstained(record: Record) -> tuple[str, ...]:
+def _abstained(held_back: _HeldBack) -> tuple[str, ...]:
     """`abstained` for an answer that makes no factual claim: shown apart from claim-support means."""
-    return ("abstained",) if abstention(record.answer or "") == "pure" else ()
+    return ("abstained",) if held_back == "pure" else ()
 
 
 # --- what a schema can't say ----------------------------------------------------------------------------------------
 
 
-def _null_rules(record: Record, scored: Mapping[str, Any], unassessed: frozenset[str]) -> list[str]:
+def _null_rules(
+    record: Record, scored: Mapping[str, Any], unassessed: frozenset[str], held_back: _HeldBack
+) -> list[str]:
     """Which dimensions may be null, which must be, and how high they may go."""
     faults = []
     for name, dimension in scored.items():
@@ -323,7 +329,7 @@ def _null_rules(record: Record, scored: Mapping[str, Any], unassessed: frozenset
         if name in unassessed and dimension.score is not None:
             faults.append(f"declared as not assessed, so its score is null @ $.dimension_scores.{name}.score")
     faults += _citation_rules(record, scored["citation_accuracy"].score, unassessed)
-    support, held_back = scored["claim_support"].score, abstention(record.answer or "")
+    support = scored["claim_support"].score
     stated = not record.context and held_back is None and support not in (1, None)
     if stated and lexical.is_english(record.answer or ""):  # in another language the judge knows better
         faults.append(
@@ -377,7 +383,7 @@ def _claim_faults(record: Record, verdict: FaithfulnessVerdict) -> list[str]:
 def _figure_faults(settings: FaithfulnessSettings, verdict: FaithfulnessVerdict) -> list[str]:
     """A mean that isn't the scores' under some settings."""
     values = {name: getattr(verdict.dimension_scores, name).score for name in DIMENSIONS}
-    overall = law.weighted(values, exact(settings.weights))
+    overall = law.weighted(values, whole(settings.weights))
     return _wrong_mean(verdict.overall_faithfulness_score, overall, f"{weighted(settings.weights)}mean")
 
 
@@ -398,9 +404,14 @@ def _texts(record: Record) -> dict[str | None, str]:
 
 def _located(scored: Mapping[str, Any], texts: Mapping[str | None, str]) -> tuple[dict[str, tuple[Evidence, ...]], int]:
     """The evidence spans that stand somewhere, by dimension, and how many don't."""
-    located = {name: [locate(span, texts) for span in dimension.evidence_spans] for name, dimension in scored.items()}
-    found = {name: tuple(evidence for evidence in spans if evidence.found) for name, spans in located.items()}
-    return found, sum(len(located[name]) - len(found[name]) for name in located)
+    found: dict[str, tuple[Evidence, ...]] = {}
+    known: dict[str, Evidence] = {}  # the same words often speak for several dimensions
+    dropped = 0
+    for name, dimension in scored.items():
+        places = [known.get(span) or known.setdefault(span, locate(span, texts)) for span in dimension.evidence_spans]
+        found[name] = tuple([place for place in places if place.found])
+        dropped += len(places) - len(found[name])
+    return found, dropped
 
 
 def _bare(scored: Mapping[str, Any], evidence: Mapping[str, tuple[Evidence, ...]]) -> list[str]:
@@ -460,55 +471,56 @@ def _worst(unsupported: Sequence[Mapping[str, Any]]) -> str:
 
 def _finding(
     slot: str,
-    values: Mapping[str, int | None],
+    values: dict[str, int | None],
     overall: Fraction | None,
-    justifications: Mapping[str, str],
+    justifications: dict[str, str],
     evidence: Mapping[str, tuple[Evidence, ...]],
+    *,
+    flags: tuple[str, ...],
     **details: Any,
 ) -> Finding:
     """The finding of an answer: its dimensions, why, and where; further details by name."""
-    return Finding(
+    return Finding.trusted(
         slot=slot,
         value=None if overall is None else law.halves_up(overall, 1),
         rationale=justifications["claim_support"],
-        evidence=tuple(dict.fromkeys(e for found in evidence.values() for e in found)),
+        evidence=law.once(chain.from_iterable(evidence.values())),
+        flags=flags,
         details={
-            "dimensions": dict(values),
-            "justifications": dict(justifications),
-            "evidence": {name: [e.model_dump() for e in found] for name, found in evidence.items()},
+            "dimensions": values,
+            "justifications": justifications,
+            "evidence": {name: [dict(vars(e)) for e in found] for name, found in evidence.items()},
             **details,
         },
     )
 
 
-def _scores(finding: Finding, exact_mean: Fraction, partial: bool) -> list[Score]:  # noqa: FBT001 - one caller, beside it
+def _scores(finding: Finding, mean: float, partial: bool) -> list[Score]:  # noqa: FBT001 - one caller, beside it
     """The headline or, on a partial card, the mean of what was assessed; then each dimension."""
     values, reasons = finding.details["dimensions"], finding.details["justifications"]
-    unassessed = finding.details["unassessed"]
-    scored = [name for name, value in values.items() if value is not None]
-    overall = law.halves_up(exact_mean, 1)
+    unassessed, evidence = finding.details["unassessed"], finding.details["evidence"]
     if partial:
+        scored = [name for name, value in values.items() if value is not None]
         told = f"mean of {len(scored)} of {len(DIMENSIONS)} dimensions: {', '.join(DIMENSIONS[n] for n in scored)}"
-        scores = [Score(name=f"{NAME}.assessed", value=overall, low=1, high=5, rationale=told)]
+        scores = [law.score(f"{NAME}.assessed", mean, 1, 5, rationale=told)]
     else:
         severity = finding.details["severity"]
-        scores = [
-            Score(name=NAME, value=overall, low=1, high=5, label=severity, rationale=finding.rationale,
-                  evidence=finding.evidence)
-        ]  # fmt: skip
+        why, quotes = finding.rationale, finding.evidence
+        scores = [law.score(NAME, mean, 1, 5, label=severity, rationale=why, evidence=quotes)]
     for name, published in DIMENSIONS.items():
+        value = values[name]
+        label = None if value is not None else "not_assessed" if name in unassessed else "not_applicable"
+        quotes = tuple([Evidence.trusted(**e) for e in evidence.get(name, ())])
         scores.append(
-            Score(
-                name=f"{NAME}.{published}",
-                value=values[name],
-                low=1,
-                high=5,
-                label=None if values[name] is not None else "not_assessed" if name in unassessed else "not_applicable",
-                rationale=reasons[name],
-                evidence=tuple(Evidence(**e) for e in finding.details["evidence"].get(name, ())),
-            )
+            law.score(f"{NAME}.{published}", value, 1, 5, label=label, rationale=reasons[name], evidence=quotes)
         )
     return scores
+
+
+@functools.lru_cache(maxsize=1024)  # there are few means
+def _of_hundred(overall: Fraction) -> float:
+    """A mean from 1 to 5 on the scale from 0 to 100."""
+    return law.halves_up((overall - 1) * 25, 1)
 
 
 def _cause(record: Record, weak: Sequence[str]) -> RootCause | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
+from math import lcm
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
@@ -50,9 +51,20 @@ Count = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 Weights = Annotated[dict[str, Annotated[float, Field(strict=True, gt=0, le=1000)]], AfterValidator(_even)]
 
 
-def exact(weights: Mapping[str, float]) -> dict[str, Fraction]:
-    """Weights as they were written, for an exact mean."""
-    return {name: Fraction(str(weight)) for name, weight in weights.items()}
+def exact(scores: Mapping[str, float]) -> dict[str, Fraction]:
+    """Scores as they were written, for an exact mean."""
+    return {name: Fraction(str(score)) for name, score in scores.items()}
+
+
+def whole(weights: Mapping[str, float]) -> dict[str, int]:
+    """Weights as whole numbers that are to each other as what was written, for an exact mean.
+
+    >>> whole({"a": 1.5, "b": 1.0, "c": 0.25})
+    {'a': 6, 'b': 4, 'c': 1}
+    """
+    written = exact(weights)
+    scale = lcm(*(weight.denominator for weight in written.values()))
+    return {name: int(weight * scale) for name, weight in written.items()}
 
 
 def _weighting(weights: Mapping[str, float]) -> str:
@@ -240,7 +252,7 @@ class FaithfulnessSettings(Settings):
     def shows(self) -> dict[str, str]:
         """The mean of the prompt's own example under these weights."""
         scores = {"claim_support": 3, "citation_accuracy": 3, "abstention_appropriateness": 2}
-        return {"example_mean": f"{law.halves_up(law.weighted(scores, exact(self.weights)), 1)}"}
+        return {"example_mean": f"{law.halves_up(law.weighted(scores, whole(self.weights)), 1)}"}
 
 
 class SummaryExample(Example):
@@ -297,7 +309,7 @@ class SummarySettings(Settings):
             "entity_relationship_preservation": 5,
             "causal_logical_structure": 2,
         }
-        mean = law.weighted(scores, exact(self.weights))
+        mean = law.weighted(scores, whole(self.weights))
         rating = next(name for bound, name in self.bounds() if mean >= bound)
         return {"example_mean": f"{law.halves_up(mean, 1)}", "example_rating": rating}
 

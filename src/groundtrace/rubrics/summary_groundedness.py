@@ -22,7 +22,7 @@ from groundtrace.evidence import locate, paraphrases, tells_the_same
 from groundtrace.lexical import content_words, numbers
 from groundtrace.model import Case, Evidence, Finding, Record, Review, Score, Scorecard
 from groundtrace.rubrics import copies, law
-from groundtrace.rubrics.settings import SummarySettings, exact, weighted
+from groundtrace.rubrics.settings import SummarySettings, weighted, whole
 from groundtrace.text import fold, sentences
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class SummaryGroundedness:
         said = {"review_below": review_below, "review_below_high_risk": review_below_high_risk, "derived": derived}
         self.edition = copies.edition(SummarySettings, lambda _: SummaryVerdict, _figures_of_example, copy, said)
         self._settings = self.edition.settings
-        self._weights, self._ratings = exact(self._settings.weights), self._settings.bounds()
+        self._weights, self._ratings = whole(self._settings.weights), self._settings.bounds()
         self._mean = f"{weighted(self._settings.weights)}mean"
         self.prompt_hash, self.version = self.edition.prompt_hash, self.edition.version
 
@@ -235,7 +235,7 @@ class SummaryGroundedness:
             slot=case.slot,
             value=None if overall is None else law.halves_up(overall, 2),
             rationale=verdict.evaluation_notes or rows["factual_consistency"]["explanation"],
-            evidence=tuple(dict.fromkeys(Evidence(**e) for row in rows.values() for e in row["evidence"])),
+            evidence=law.once(Evidence.trusted(**e) for row in rows.values() for e in row["evidence"]),
             flags=_due(("figure_corrected", soft), ("evidence_unlocated", dropped), ("nothing_stated", not stated)),
             details={
                 "dimensions": rows,
@@ -307,14 +307,14 @@ class SummaryGroundedness:
 
         naming = ("unsupported_content_insertion", *_VIOLATING)
         blind = any(scores[name] is None for name in naming)
-        named = [Evidence(**evidence) for name in naming for evidence in rows[name]["evidence"]]
+        named = [Evidence.trusted(**evidence) for name in naming for evidence in rows[name]["evidence"]]
         values = (
             ("omission_rate", rate("key_information_omission"), 0, 1),
             ("insertion_rate", rate("unsupported_content_insertion"), 0, 1),
             ("source_fidelity", scores["entity_relationship_preservation"], 1, 5),
             ("claim_support_ratio", None if blind else _support_ratio(record.answer or "", named), 0, 1),
         )
-        return [Score(name=f"{NAME}.{name}", value=value, low=low, high=high) for name, value, low, high in values]
+        return [law.score(f"{NAME}.{name}", value, low, high) for name, value, low, high in values]
 
 
 # --- items and where they stand -------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def _dimension_faults(name: str, dimension: Any, row: Mapping[str, Any], unasses
 def _figures_of_example(settings: SummarySettings, verdict: SummaryVerdict) -> list[str]:
     """A mean or a rating that isn't the scores' under some settings."""
     scores = {name: getattr(verdict.dimensions, name).score for name in DIMENSIONS}
-    overall = law.weighted(scores, exact(settings.weights))
+    overall = law.weighted(scores, whole(settings.weights))
     return _figure_faults(verdict, overall, rating(overall, settings.bounds()), f"{weighted(settings.weights)}mean")
 
 
@@ -458,20 +458,20 @@ def _scores(finding: Finding, mean: Fraction, label: str | None) -> list[Score]:
     if label is None:
         assessed = [DIMENSIONS[name] for name, row in rows.items() if row["score"] is not None]
         told = f"mean of {len(assessed)} of {len(DIMENSIONS)} dimensions: {', '.join(assessed)}"
-        scores = [Score(name=f"{NAME}.assessed", value=overall, low=1, high=5, rationale=told)]
+        scores = [law.score(f"{NAME}.assessed", overall, 1, 5, rationale=told)]
     else:
-        scores = [Score(name=NAME, value=overall, low=1, high=5, label=label, rationale=finding.rationale)]
+        scores = [law.score(NAME, overall, 1, 5, label=label, rationale=finding.rationale)]
     for name, published in DIMENSIONS.items():
         row = rows[name]
         scores.append(
-            Score(
-                name=f"{NAME}.{published}",
-                value=row["score"],
-                low=1,
-                high=5,
+            law.score(
+                f"{NAME}.{published}",
+                row["score"],
+                1,
+                5,
                 label="not_assessed" if name in unassessed else None,
                 rationale=row["explanation"],
-                evidence=tuple(Evidence(**evidence) for evidence in row["evidence"]),
+                evidence=tuple(Evidence.trusted(**evidence) for evidence in row["evidence"]),
             )
         )
     return scores

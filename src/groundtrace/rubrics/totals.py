@@ -66,29 +66,29 @@ def scores_of(
     unknown = "not_assessed" if partial else None
     told = _told(best, stated, supported)
     return [
-        Score(
-            name=f"{NAME}.assessed" if partial else NAME,
-            value=law.halves_up(exact, 2),
-            low=1,
-            high=5,
+        law.score(
+            f"{NAME}.assessed" if partial else NAME,
+            law.halves_up(exact, 2),
+            1,
+            5,
             label=None if partial else LEVELS[int(law.halves_up(exact, 0))],
             rationale=told,
             evidence=weakest.evidence,
         ),
-        Score(
-            name=f"{NAME}.min",
-            value=None if partial else lowest,
-            low=1,
-            high=5,
+        law.score(
+            f"{NAME}.min",
+            None if partial else lowest,
+            1,
+            5,
             label=unknown or LEVELS[int(lowest)],
             rationale=f"{weakest.details['claim']!r}: {weakest.rationale}",
             evidence=weakest.evidence,
         ),
-        Score(
-            name=f"{NAME}.citation_precision",
-            value=law.halves_up(Fraction(precise, len(cited)), 4) if cited and not partial else None,
-            low=0,
-            high=1,
+        law.score(
+            f"{NAME}.citation_precision",
+            law.halves_up(Fraction(precise, len(cited)), 4) if cited and not partial else None,
+            0,
+            1,
             label=unknown or (None if cited else "not_applicable"),
             rationale=_precise(precise, len(cited)) if cited else "the answer cites nothing",
         ),

@@ -36,15 +36,23 @@ class Isolated:
         if not isinstance(error, Exception) or isinstance(error, self.lets):
             return False
         self.raised = error
-        named = "" if isinstance(error, PlatformError | PlanError) else f"{type(error).__name__}: "
-        logging.getLogger(__name__).debug("%s", self.what or named, exc_info=error)
-        what = "" if isinstance(error, GroundtraceError) and error.of == "store" else self.what
-        self.tell(f"{what}{': ' if what else ''}{named}{error}"[:500])
+        self.tell(_told(self.what, error))
         return True
 
 
+def _told(what: str, error: Exception) -> str:
+    """What was raised, in a line; its stack trace goes to the log."""
+    named = "" if isinstance(error, PlatformError | PlanError) else f"{type(error).__name__}: "
+    logging.getLogger(__name__).debug("%s", what or named, exc_info=error)
+    what = "" if isinstance(error, GroundtraceError) and error.of == "store" else what
+    return f"{what}{': ' if what else ''}{named}{error}"[:500]
+
+
 class Careful:
-    """A rubric whose trouble with one record becomes that card's reason and not the end of the run."""
+    """A rubric whose trouble with one record becomes that card's reason and not the end of the run.
+
+    It is asked three times a record, so it has no `Isolated` made for it each time.
+    """
 
     def __init__(self, rubric: Rubric) -> None:
         self._rubric = rubric
@@ -56,23 +64,30 @@ class Careful:
 
     def cases(self, record: Record, unassessed: frozenset[str]) -> Iterable[Case | Finding]:
         """The rubric's cases, or a finding that says why there are none."""
-        said: list[str] = []
-        with Isolated(f"rubric {self.name}", said.append):
+        try:
             return list(self._rubric.cases(record, unassessed))
-        return [unscored(_BROKE, said[0])]
+        except Exception as error:  # noqa: BLE001 - whatever a rubric raises
+            return [unscored(_BROKE, self._told(error))]
 
     def finding(self, record: Record, case: Case, verdict: Any, unassessed: frozenset[str]) -> Finding:
         """The rubric's finding; what it raises beside InvalidVerdict becomes one."""
-        said: list[str] = []
-        with Isolated(f"rubric {self.name}", said.append, lets=(InvalidVerdict,)):
+        try:
             return self._rubric.finding(record, case, verdict, unassessed)
-        raise InvalidVerdict([f"{said[0]} @ $"])
+        except InvalidVerdict:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            raise InvalidVerdict([f"{self._told(error)} @ $"]) from None
 
     def conclude(self, record: Record, findings: tuple[Finding, ...]) -> Scorecard:
         """The rubric's card, or an unscored one that says what the rubric raised."""
         said = [finding.rationale for finding in findings if finding.reason == _BROKE]
         if not said:
-            with Isolated(f"rubric {self.name}", said.append):
+            try:
                 return self._rubric.conclude(record, findings)
+            except Exception as error:  # noqa: BLE001 - as above
+                said.append(self._told(error))
         card = unscored_card(self, record, [unscored(_BROKE, said[0])])
         return card.model_copy(update={"review": (Review(reason=_BROKE, note=said[0]),)})
+
+    def _told(self, error: Exception) -> str:
+        return _told(f"rubric {self.name}", error)
