@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -116,11 +118,10 @@ def test_a_card_that_comes_again_in_the_same_batch_is_one(store: Store) -> None:
     assert len(store.history(numbered(0).id)) == 1
 
 
-class Rarely(Upserting):
-    """A sink whose platform may be asked but rarely."""
+class Measuring(Upserting):
+    """A sink that notes how many cards it was given at once."""
 
-    name = "rarely"
-    batch = 2 * BATCH
+    name = "measuring"
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,6 +131,37 @@ class Rarely(Upserting):
         given = list(cards)
         self.sizes.append(len(given))
         return super().write(given)
+
+
+class Rarely(Measuring):
+    """A sink whose platform may be asked but rarely."""
+
+    name = "rarely"
+    batch = 2 * BATCH
+
+
+def test_cards_that_come_quickly_are_written_many_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first few at once, for the sink may take none; then as many as come in a moment, up to a bound."""
+    monkeypatch.setattr(time, "monotonic", lambda: 10.0)
+    sink = Measuring()
+    writing = Writing([Door("up", sink)], store, None, "llm")
+    for n in range(10 * BATCH):
+        writing.take(numbered(n))
+    writing.flush()
+    assert sink.sizes == [BATCH, 8 * BATCH, BATCH]
+
+
+def test_cards_that_come_slowly_are_written_as_soon_as_there_are_a_few(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They do not wait for the many that may never come."""
+    clock = itertools.count(1.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    sink = Measuring()
+    writing = Writing([Door("up", sink)], store, None, "llm")
+    for n in range(3 * BATCH):
+        writing.take(numbered(n))
+    assert sink.sizes == [BATCH, BATCH, BATCH]
 
 
 def test_a_sink_may_have_more_cards_at_once(store: Store) -> None:

@@ -57,6 +57,7 @@ def test_a_whole_is_the_sum_of_its_parts(some: list[Scorecard], random: Any, cut
     whole = sum(reports, Report())
     mixed = random.sample(reports, len(reports))
     assert sum(mixed[:cut], Report()) + sum(mixed[cut:], Report()) == whole
+    assert Report.total([Report(), *mixed]) == whole
 
 
 @settings(max_examples=50)

@@ -76,7 +76,7 @@ def picked(trace_id: str, share: float) -> bool:
     >>> picked("a", 1.0), picked("a", 0.0)
     (True, False)
     """
-    return drawn("sample", trace_id) < share * 2**64
+    return share >= 1 or drawn("sample", trace_id) < share * 2**64
 
 
 def in_process(share: float) -> Choose:

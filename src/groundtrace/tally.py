@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from operator import add, attrgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ COST_CAP = "daily cost cap"
 """Why a trace was passed over that there was no money for."""
 
 _LOWEST = 10
+_AT_ONCE = 256
 _NOTES = 100
 _BILLION = 10**9
 _SUPPORTED = 0.75
@@ -49,13 +51,10 @@ class Tally:
     high: float = 1.0
     fifths: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
 
-    @classmethod
-    def of(cls, value: float | None, low: float, high: float) -> Tally:
+    @staticmethod
+    def of(value: float | None, low: float, high: float) -> Tally:
         """The tally of one value."""
-        if value is None:
-            return cls(nulls=1, low=low, high=high)
-        fifth = max(0, min(4, int((value - low) / (high - low) * 5))) if high > low else 0
-        return cls(1, 0, round(value * _BILLION), value, low, high, _FIFTHS[fifth])
+        return _tally(value, low, high)
 
     @property
     def mean(self) -> float | None:
@@ -63,18 +62,30 @@ class Tally:
         return self.billionths / self.count / _BILLION if self.count else None
 
     def __add__(self, other: Tally) -> Tally:
-        minima = [m for m in (self.minimum, other.minimum) if m is not None]
-        a, b, c, d, e = map(add, self.fifths, other.fifths)
-        told = other if other.count else self
-        return Tally(
-            count=self.count + other.count,
-            nulls=self.nulls + other.nulls,
-            billionths=self.billionths + other.billionths,
-            minimum=min(minima, default=None),
+        return self.total((self, other))
+
+    @classmethod
+    def total(cls, tallies: Sequence[Tally]) -> Tally:
+        """The sum of tallies, made once for all of them."""
+        told = next((tally for tally in reversed(tallies) if tally.count), tallies[0])
+        a, b, c, d, e = map(sum, zip(*(tally.fifths for tally in tallies), strict=True))
+        return cls(
+            count=sum(tally.count for tally in tallies),
+            nulls=sum(tally.nulls for tally in tallies),
+            billionths=sum(tally.billionths for tally in tallies),
+            minimum=min((tally.minimum for tally in tallies if tally.minimum is not None), default=None),
             low=told.low,
             high=told.high,
             fifths=(a, b, c, d, e),
         )
+
+
+@functools.lru_cache(maxsize=1024, typed=True)  # most scores are one of five levels
+def _tally(value: float | None, low: float, high: float) -> Tally:
+    if value is None:
+        return Tally(nulls=1, low=low, high=high)
+    fifth = max(0, min(4, int((value - low) / (high - low) * 5))) if high > low else 0
+    return Tally(1, 0, round(value * _BILLION), value, low, high, _FIFTHS[fifth])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +129,20 @@ class About:
     more_notes: int = 0
 
     def __add__(self, other: About) -> About:
-        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
-        said = {
-            name: getattr(self, name) or getattr(other, name)
-            for name in ("judge", "judge_kind", "limits", "batch_id", "state")
-        }
-        return About(
-            **said,
-            started=min(filter(None, (self.started, other.started)), default=""),
-            seconds=self.seconds + other.seconds,
-            calls=self.calls + other.calls,
-            cached=self.cached + other.cached,
-            tokens_in=self.tokens_in + other.tokens_in,
-            tokens_out=self.tokens_out + other.tokens_out,
-            cost=sum(costs) if costs else None,
-            more_failed=self.more_failed + other.more_failed,
-            more_notes=self.more_notes + other.more_notes,
-        )
+        return self.total((self, other))
+
+    @classmethod
+    def total(cls, told: Sequence[About]) -> About:
+        """The sum of what is told apart, made once for all of it; of words the first counts."""
+        costs = [about.cost for about in told if about.cost is not None]
+        words: dict[str, Any] = {name: next(filter(None, map(attrgetter(name), told)), "") for name in _WORDS}
+        amounts: dict[str, Any] = {name: sum(map(attrgetter(name), told)) for name in _AMOUNTS}
+        started = min(filter(None, (about.started for about in told)), default="")
+        return cls(**words, **amounts, started=started, cost=sum(costs) if costs else None)
 
 
+_WORDS = ("judge", "judge_kind", "limits", "batch_id", "state")
+_AMOUNTS = ("seconds", "calls", "cached", "tokens_in", "tokens_out", "more_failed", "more_notes")
 _NOTHING = About()
 
 
@@ -198,15 +204,24 @@ class Report:
         return self.growing + self.held + too_dear + len(self.failed) + self.about.more_failed
 
     def __add__(self, other: Report) -> Report:
-        held, more = list(_counts(self)), _counts(other)
-        due = [at for at, value in enumerate(more) if value and value is not _NOTHING]
-        for at in (*due, *(at for at in _BOUNDED if not _is_settled(held[at]))):
-            held[at] = _plus(_COUNTED[at], held[at], more[at])
-        both = Report(*held)
-        if both.failed is self.failed and both.notes is self.notes:
+        return self.total((self, other))
+
+    @classmethod
+    def total(cls, reports: Sequence[Report]) -> Report:
+        """The sum of reports, put in order once for all of them."""
+        first, *others = map(_counts, reports)
+        held, due = list(first), {at: [first[at]] for at in _BOUNDED if first[at]}
+        for other in others:
+            for at, value in enumerate(other):
+                if value:
+                    due.setdefault(at, [first[at]] if first[at] else []).append(value)
+        for at, values in due.items():
+            held[at] = _sum(values)
+        told = [report.about for report in reports if report.about is not _NOTHING]
+        both = cls(*held, *([About.total(told) if len(told) > 1 else told[0]] if told else []))
+        if len(both.failed) < _NOTES > len(both.notes):
             return both
-        failed = len({*self.failed, *other.failed}) - len(both.failed)
-        notes = len({*self.notes, *other.notes}) - len(both.notes)
+        failed, notes = (_too_many(map(attrgetter(name), reports)) for name in ("failed", "notes"))
         return replace(both, about=both.about + About(more_failed=failed, more_notes=notes)) if failed + notes else both
 
     def __radd__(self, other: int) -> Report:
@@ -223,6 +238,9 @@ class Report:
     def of_card(cls, card: Scorecard) -> Report:
         """What one card says."""
         told = card.attempts
+        asked = [attempt for attempt in told if not attempt.cached]
+        used = [attempt.usage for attempt in asked if attempt.usage]
+        costs = [attempt.cost for attempt in asked if attempt.cost is not None]
         low = _low(card)
         return cls(
             cards={card.rubric: {card.status: 1}},
@@ -235,57 +253,76 @@ class Report:
             scores={score.name: Tally.of(score.value, score.low, score.high) for score in _counted(card)},
             lowest=(low,) if low else (),
             replies=len(told),
-            retries=sum(attempt.attempt > 1 for attempt in told),
-            faults=sum(bool(attempt.faults) for attempt in told),
+            retries=sum([attempt.attempt > 1 for attempt in told]),
+            faults=sum([bool(attempt.faults) for attempt in told]),
             about=About(
-                calls=sum(not attempt.cached for attempt in told),
-                cached=sum(attempt.cached for attempt in told),
-                tokens_in=sum(a.usage.input for a in told if a.usage and not a.cached),
-                tokens_out=sum(a.usage.output for a in told if a.usage and not a.cached),
-                cost=sum(costs) if (costs := [a.cost for a in told if a.cost is not None and not a.cached]) else None,
+                calls=len(asked),
+                cached=len(told) - len(asked),
+                tokens_in=sum([usage.input for usage in used]),
+                tokens_out=sum([usage.output for usage in used]),
+                cost=sum(costs) if costs else None,
             ),
         )
 
 
-_COUNTED = tuple(f.name for f in fields(Report))
+class Count:
+    """Reports added up as they come, a few hundred at once.
+
+    >>> count = Count()
+    >>> count.add(Report(traces=1))
+    >>> count.report.traces
+    1
+    """
+
+    def __init__(self) -> None:
+        self._sum = Report()
+        self._new: list[Report] = []
+
+    def add(self, report: Report) -> None:
+        """Count what a report says."""
+        self._new.append(report)
+        if len(self._new) >= _AT_ONCE:
+            self._sum, self._new = self.report, []
+
+    @property
+    def report(self) -> Report:
+        """The sum so far."""
+        return Report.total((self._sum, *self._new))
+
+
+_COUNTED = tuple(f.name for f in fields(Report) if f.name != "about")
 _counts = attrgetter(*_COUNTED)
 _BOUNDED = tuple(_COUNTED.index(name) for name in ("lowest", "failed", "notes"))
 
 
-def _is_settled(held: tuple[Any, ...]) -> bool:
-    """Whether texts or low cards are as a sum leaves them: in order and within their bound."""
-    if len(held) < 2:
-        return True
-    if isinstance(held[0], Low):
-        return len(held) <= _LOWEST and all(itertools.starmap(_follows, itertools.pairwise(held)))
-    return len(held) <= _NOTES and all(a < b for a, b in itertools.pairwise(held))
+def _sum(values: Sequence[Any]) -> Any:
+    """The sum of values of one kind; of texts and low cards the first few, in order, whatever order they came in."""
+    first = values[0]
+    if isinstance(first, tuple):
+        held = {*itertools.chain(*values)}
+        lows = isinstance(first[0], Low)
+        return tuple(heapq.nsmallest(_LOWEST, held, key=_place) if lows else sorted(held)[:_NOTES])
+    if isinstance(first, int):
+        return sum(values)
+    if len(values) == 1:
+        return first
+    if isinstance(first, Tally):
+        return Tally.total(values)
+    by_key: dict[str, list[Any]] = {}
+    for held in values:
+        for key, value in held.items():
+            by_key.setdefault(key, []).append(value)
+    return {key: _sum(by_key[key]) for key in sorted(by_key)}
 
 
-def _plus(name: str, one: Any, more: Any) -> Any:
-    if isinstance(one, Mapping):
-        if not (one and more):
-            return one or more
-        both = {key: _plus("", one[key], more[key]) for key in more if key in one}
-        return dict(sorted({**one, **more, **both}.items()))
-    if not isinstance(one, tuple):
-        return one + more
-    if name == "lowest":
-        return tuple(heapq.nsmallest(_LOWEST, {*one, *more}, key=_place))
-    return tuple(sorted({*one, *more})[:_NOTES])
+def _too_many(texts: Iterable[tuple[str, ...]]) -> int:
+    """How many of all texts a report has no room for."""
+    return max(0, len({*itertools.chain(*texts)}) - _NOTES)
 
 
 def _place(low: Low) -> tuple[float, str, str, str]:
     """Lowest first; the rest makes the order the same in every run."""
-    return *_named(low), str(low)
-
-
-_named = attrgetter("unit", "rubric", "card_id")
-
-
-def _follows(low: Low, then: Low) -> bool:
-    """Whether the second has its place behind the first; spelled out only where their names are equal."""
-    one, other = _named(low), _named(then)
-    return bool(one < other or (one == other and str(low) <= str(then)))
+    return low.unit, low.rubric, low.card_id, str(low)
 
 
 def _counted(card: Scorecard) -> Iterable[Score]:

@@ -224,6 +224,13 @@ def test_text_that_is_no_unicode_is_mended_and_told(tmp_path: Path) -> None:
     assert record(read(file)[0][0])["answer"] == "caf\ufffd"
 
 
+def test_a_number_longer_than_others_take_ends_no_file(tmp_path: Path) -> None:
+    """One beside text that is no Unicode is read by the patient one, which knows no greatest number."""
+    odd = f'{{"answer": "half \\ud83d", "far": {10**40}}}'
+    traces, _ = read(put(tmp_path / "x.jsonl", odd, FERRY))
+    assert [record(trace)["answer"] for trace in traces] == ["half \ufffd", FERRY["answer"]]
+
+
 @settings(deadline=None)  # a disk has its own pace
 @given(st.lists(records, max_size=8))
 def test_every_record_is_read_once_under_an_id_of_its_own(

@@ -22,7 +22,7 @@ from groundtrace.adapters.lines import LINE_MB, NOT_JSON, Losses, Problem, clean
 from groundtrace.adapters.marks import Marks
 from groundtrace.adapters.published import State, receipts
 from groundtrace.errors import PlanError
-from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Signal, Span, Trace
+from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Signal, Span, Trace, canonical
 from groundtrace.read.given import oddities
 
 if TYPE_CHECKING:
@@ -297,7 +297,8 @@ def _parsed(data: bytes) -> tuple[Any, bool]:
         raw = json.loads(data.decode("utf-8", "surrogateescape"), parse_constant=lambda _: None, parse_float=_finite)
         value = cleaned(raw)
         replaced = value != raw
-    if not _fits(value, _DEEPEST):
+    # What has few brackets is not nested deep: it need not be walked through.
+    if data.count(b"[") + data.count(b"{") >= _DEEPEST - 1 and not _fits(value, _DEEPEST):
         raise RecursionError("nested too deep")
     return value, replaced
 
@@ -323,7 +324,7 @@ class _Earlier:
     def name(self, item: Mapping[str, Any]) -> str | None:
         """The id to read a record under: its own, or with a number where another has it; None where it came before."""
         ident = item["id"]
-        if not self._contents.add(_canonical(item)):
+        if not self._contents.add(canonical(item)):
             return None
         number = self._counts.get(ident, 0) + 1
         name = ident if number == 1 else f"{ident}#{number}"
@@ -376,8 +377,10 @@ def _odd(field: str, wanted: str) -> Problem:
 def _named(item: Mapping[str, Any]) -> dict[str, Any]:
     """The record with its id as text, or with one made from its content."""
     given = _text(item.get("id"))
+    if given:
+        return {**item, "id": given}
     content = {key: value for key, value in item.items() if key != "signals"}  # feedback comes later to the same record
-    return {**item, "id": given or uuid.uuid5(NAMESPACE, _canonical(content).decode()).hex}
+    return {**item, "id": uuid.uuid5(NAMESPACE, canonical(content).decode()).hex}
 
 
 def _signals(value: object) -> tuple[Signal, ...]:
@@ -407,11 +410,7 @@ def _made_id(record_id: str) -> str:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else _canonical(value).decode()
-
-
-def _canonical(value: object) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return value if isinstance(value, str) else "" if value is None else canonical(value).decode()
 
 
 # --- reading it back ------------------------------------------------------------------------------------------------

@@ -34,12 +34,7 @@ class Marks:
 
     def __setitem__(self, thing: Hashable, number: int) -> None:
         key = _key(thing)
-        at = self._place(key)
-        if not self._keys[at]:
-            self._count += 1
-        self._put(at, key, number)
-        if 3 * self._count > 2 * len(self._keys):
-            self._grow()
+        self._note(self._place(key), key, number)
 
     def get(self, thing: Hashable) -> int | None:
         """The number of a thing, or None where it was not seen."""
@@ -50,9 +45,11 @@ class Marks:
 
     def add(self, thing: Hashable) -> bool:
         """Note a thing; whether it was not seen before."""
-        if thing in self:
+        key = _key(thing)
+        at = self._place(key)
+        if self._keys[at]:
             return False
-        self[thing] = 0
+        self._note(at, key, 0)
         return True
 
     def _place(self, key: int) -> int:
@@ -62,6 +59,13 @@ class Marks:
         while keys[at] and keys[at] != key:
             at = at + 1 & last
         return at
+
+    def _note(self, at: int, key: int, number: int) -> None:
+        if not self._keys[at]:
+            self._count += 1
+        self._put(at, key, number)
+        if 3 * self._count > 2 * len(self._keys):
+            self._grow()
 
     def _put(self, at: int, key: int, number: int) -> None:
         self._keys[at] = key

@@ -14,7 +14,7 @@ from groundtrace.citations.index import Index, Marker
 from groundtrace.citations.layout import Layout, Span, layout
 from groundtrace.citations.markers import LINK, find, footnotes, may_mark
 from groundtrace.citations.signs import opened
-from groundtrace.citations.speech import may_abstain
+from groundtrace.citations.speech import may_abstain_in_part
 from groundtrace.citations.statements import Statement, reaches, statements
 from groundtrace.model import Citation, Claim, Mention, Passage
 from groundtrace.text import fold, folded
@@ -275,13 +275,6 @@ def _covering(stated: Sequence[Statement], noted: Iterable[Citation]) -> Mapping
     return found
 
 
-def _of_ascii(text: str) -> str:
-    """A text with a sign for every other letter, so that a word stands alone also where a mark is glued to it."""
-    if text.isascii():
-        return text
-    return text.lower().replace("’", "'").encode("ascii", "replace").decode("ascii")
-
-
 @lru_cache(maxsize=64)
 def abstention(answer: str) -> Literal["pure", "partial"] | None:
     """Whether an answer says that it can't answer: "pure" where it claims nothing else, "partial" where it does.
@@ -289,7 +282,7 @@ def abstention(answer: str) -> Literal["pure", "partial"] | None:
     >>> abstention("I don't know."), abstention("It is far. The documents don't say how far."), abstention("It is far.")
     ('pure', 'partial', None)
     """
-    if not may_abstain(_of_ascii(answer)):  # no part of it has a word that the whole has not
+    if not may_abstain_in_part(answer):
         return None
     plan = layout(answer)
     marks = [(mark.start, mark.end) for mark in find(answer, Index(()), plan)]

@@ -41,7 +41,7 @@ _FORMULA = re.compile(
 _ITEM = re.compile(r"[ \t]*(?:[-*+•◦‣▪–—>|#]|\(?(?:\d{1,3}|[a-zA-Z])[.)](?=\s)|\[\^?\d|【|`{3,}|~{3,})")
 _WRAPPED = 40  # a line that was wrapped is at least this long; shorter ones are lines of their own
 _TITLE = 80
-_LONG = 100  # no heading is longer
+_LONG = 100  # no line that announces sources is longer
 _STARTS = frozenset(f"{string.ascii_letters}“\"'")
 
 
@@ -94,10 +94,10 @@ def layout(answer: str) -> Layout:
 
 
 def _is_prose(answer: str) -> bool:
-    """Whether it is one line that starts with a letter and is longer than headings are: nothing but prose."""
-    if len(answer) <= _LONG or answer[0] not in _STARTS:
+    """Whether it is one line that starts with a letter and announces no sources: nothing but prose."""
+    if answer[:1] not in _STARTS or "\n" in answer or "`" in answer or "|" in answer:
         return False
-    return not ("\n" in answer or "`" in answer or "|" in answer)
+    return len(answer) > _LONG or _SOURCES.match(answer) is None
 
 
 def _fenced(answer: str, lines: Sequence[Span]) -> Iterator[tuple[int, int]]:

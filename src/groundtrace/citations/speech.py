@@ -107,7 +107,7 @@ _MAY_DENY = re.compile(
     )
     + r")(?:e?s)?(?![^\W_])"
 )
-# The same of ASCII, in half the time: it is asked of every statement there is.
+# The same of ASCII, in a part of the time: it is asked of every answer and every statement there is.
 _DENYING = frozenset(f"{word}{ending}".encode() for word in _DENIALS for ending in ("", "s", "es"))
 _WORDS_ALONE = bytes(code if chr(code).isalnum() else 0x20 for code in range(128)).ljust(256)
 _MAY_DISAGREE = re.compile(r"disagree|conflict|differ|diverge|contradict|var(?:y|ies)", re.IGNORECASE)
@@ -134,11 +134,25 @@ def may_abstain(text: str) -> bool:
     (False, True)
     """
     lowered = text.lower()
+    if not _denies(lowered):
+        return False
+    return lowered.isascii() or "n't" in lowered or "n’t" in lowered or _MAY_DENY.search(lowered) is not None
+
+
+def may_abstain_in_part(text: str) -> bool:
+    """Whether any part of a text may abstain, wherever it is cut: between words, or at a mark.
+
+    >>> may_abstain_in_part("It orbits the Sun [1]."), may_abstain_in_part("Unknown²not [1].")
+    (False, True)
+    """
+    return _denies(text.lower())
+
+
+def _denies(lowered: str) -> bool:
+    """Whether a word that denies stands in a text, if only between letters that are no ASCII."""
     if "n't" in lowered or "n’t" in lowered:
         return True
-    if lowered.isascii():
-        return not _DENYING.isdisjoint(lowered.encode("ascii").translate(_WORDS_ALONE).split())
-    return _MAY_DENY.search(lowered) is not None
+    return not _DENYING.isdisjoint(lowered.encode("ascii", "replace").translate(_WORDS_ALONE).split())
 
 
 def beside_the_point(sentence: str) -> bool:

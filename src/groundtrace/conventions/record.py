@@ -9,8 +9,8 @@ from typing import Any
 
 from groundtrace.conventions.shapes import documents, listed, text
 from groundtrace.model import Gap, Kind, Reading, Record, Span
-from groundtrace.read import record
 from groundtrace.read.given import misfits, risk_of
+from groundtrace.read.hand import made
 
 ATTRIBUTE = "groundtrace.record"
 
@@ -48,7 +48,7 @@ class RecordConvention:
         talk = [
             (text(t.get("role")) or "user", text(t.get("text", t.get("content")))) for t in listed(held.get("history"))
         ]
-        given = record(
+        given = made(
             None if "query" in wrong else query,
             None if "context" in wrong else context,
             None if "answer" in wrong else answer,
@@ -61,7 +61,9 @@ class RecordConvention:
             tags=_texts(held.get("tags")),
             risk=risk_of(held.get("risk")) or "high",  # a word nobody knows was meant to say something
         )
-        return Reading("request", record=given.model_copy(update={"gaps": tuple(_told(given, held, wrong))}))
+        if given.gaps:
+            given = given.model_copy(update={"gaps": tuple(_told(given, held, wrong))})
+        return Reading("request", record=given)
 
 
 def _told(given: Record, held: Mapping[str, Any], wrong: Mapping[str, str]) -> Iterator[Gap]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from groundtrace.citations import cite
@@ -54,31 +54,70 @@ def record(
     history, key_facts, tags = _listed(history), _listed(key_facts), _listed(tags)
     lists = {"citations": citations, "history": history, "key_facts": key_facts, "slices": slices, "tags": tags}
     check(query, context, answer, kind=kind, risk=risk, ident=id, **lists)
-    ident = sound(id) if id else _made_id(query, context, answer)
-    lacks = {g.field: g for g in _gaps(query, context, answer, kind)}
-    passages = () if "context" in lacks else _passages(context or ())
+    return made(
+        query,
+        context,
+        answer,
+        id=id,
+        citations=citations,
+        history=history,
+        key_facts=key_facts,
+        kind=kind,
+        slices=slices,
+        tags=tags,
+        risk=risk,
+        signals=tuple(signals),
+        ref=ref,
+        make=Record,
+    )
+
+
+def made(
+    query: str | None,
+    context: Sequence[str | Mapping[str, Any] | Passage] | None,
+    answer: str | None,
+    *,
+    id: str | None,  # noqa: A002 - as above
+    citations: Sequence[Citation | Mention | Mapping[str, Any]] | None,
+    history: Iterable[Turn | tuple[str, str]],
+    key_facts: Iterable[str],
+    kind: Kind,
+    slices: Mapping[str, str] | None,
+    tags: Iterable[str],
+    risk: Risk,
+    signals: tuple[Signal, ...] = (),
+    ref: Ref | None = None,
+    make: Callable[..., Record] = Record.trusted,
+) -> Record:
+    """As `record`, of what is known to be of the right types: of that nothing is asked again."""
+    texts = [_written(item) for item in context or ()]
+    ident = sound(id) if id else _made_id(query, texts, answer)
+    lacks = {g.field: g for g in _gaps(query, None if context is None else texts, answer, kind)}
+    passages = () if "context" in lacks else _passages(context or (), texts)
     answer = None if "answer" in lacks else _text(answer)
     query = None if "query" in lacks else _text(query)
-    return Record(
+    return make(
         id=ident,
         ref=ref or Ref("record", trace_id=ident),
+        targets={},
         kind=kind,
         query=query,
         context=passages,
         answer=answer,
         citations=_citations(answer, passages, citations),
-        history=tuple(t if isinstance(t, Turn) else Turn(role=sound(t[0]), text=sound(t[1])) for t in history),
-        key_facts=tuple(sound(f) for f in key_facts),
+        history=tuple([t if isinstance(t, Turn) else Turn(role=sound(t[0]), text=sound(t[1])) for t in history]),
+        key_facts=tuple([sound(f) for f in key_facts]),
         slices={sound(k): sound(v) for k, v in (slices or {}).items()},
-        tags=tuple(sound(t) for t in tags),
+        tags=tuple([sound(t) for t in tags]),
         risk=risk,
-        signals=tuple(signals),
+        signals=signals,
         gaps=tuple(lacks.values()),
+        origins=(),
     )
 
 
-def _made_id(query: str | None, context: Sequence[str | Mapping[str, Any] | Passage] | None, answer: str | None) -> str:
-    told = [_text(query), [sound(_written(p) or "") for p in context or ()], _text(answer)]
+def _made_id(query: str | None, texts: Iterable[str | None], answer: str | None) -> str:
+    told = [_text(query), [sound(text or "") for text in texts], _text(answer)]
     return content_id("r", json.dumps(told, ensure_ascii=False))
 
 
@@ -91,23 +130,21 @@ def _text(value: str | None) -> str | None:
     return sound(value) if value and value.strip() else None
 
 
-def _gaps(
-    query: str | None, context: Sequence[str | Mapping[str, Any] | Passage] | None, answer: str | None, kind: Kind
-) -> Iterator[Gap]:
+def _gaps(query: str | None, texts: Sequence[str | None] | None, answer: str | None, kind: Kind) -> Iterator[Gap]:
     """What a record lacks: what was not given, passages without a text, what is masked in part, or damaged."""
     if query is not None and is_mask(query):
         yield lost("query", "masked")
     elif kind != "summary" and _text(query) is None:
         yield _gap("query", kind)
-    texts = [_written(item) for item in context or ()]
-    if any(text is not None and holds_mask(text) for text in texts):
+    told = [text for text in texts or () if text]
+    if texts is None:
+        yield _gap("context", kind)
+    elif any(map(holds_mask, told)):
         yield lost("context", "masked")
     elif None in texts:
         bare = f"context[{texts.index(None)}] holds no text"
         yield gap("context", "not_given", f"give the record its passages' texts ({bare})")
-    elif context is None:
-        yield _gap("context", kind)
-    elif any(text is not None and sound(text) != text for text in texts):
+    elif any(sound(text) != text for text in told):
         yield lost("context", "damaged")
     if answer is not None and holds_mask(answer):
         yield lost("answer", "masked")
@@ -122,9 +159,12 @@ def _gap(field: Field, kind: Kind) -> Gap:
     return gap(field, "not_given", f"give the record its {_WORDS.get(kind, {}).get(field, field)}{empty}")
 
 
-def _passages(items: Sequence[str | Mapping[str, Any] | Passage]) -> tuple[Passage, ...]:
+def _passages(items: Sequence[str | Mapping[str, Any] | Passage], texts: Sequence[str | None]) -> tuple[Passage, ...]:
     taken: set[str] = set()
-    made = [_passage(item, at, taken) for at, item in enumerate(items, start=1)]
+    made = [
+        _passage(item, sound(text or ""), at, taken)
+        for at, (item, text) in enumerate(zip(items, texts, strict=True), start=1)
+    ]
     if len({p.rank for p in made}) < len(made):
         made = [p.model_copy(update={"rank": at}) for at, p in enumerate(made, start=1)]
     return tuple(made)
@@ -132,29 +172,33 @@ def _passages(items: Sequence[str | Mapping[str, Any] | Passage]) -> tuple[Passa
 
 def _written(item: str | Mapping[str, Any] | Passage) -> str | None:
     """The text of a passage; None where it has none, "" where it was seen to be empty."""
+    if isinstance(item, str):
+        return str(item)
     if isinstance(item, Passage):
         return item.text
-    item = {"text": item} if isinstance(item, str) else item
     return next((str(item[k]) for k in TEXTS if item.get(k) is not None), None)
 
 
-def _passage(item: str | Mapping[str, Any] | Passage, rank: int, taken: set[str]) -> Passage:
+def _passage(item: str | Mapping[str, Any] | Passage, text: str, rank: int, taken: set[str]) -> Passage:
     if isinstance(item, Passage):
         return item.model_copy(update={"id": unique_id(item.id, taken)})
-    item = {"text": item} if isinstance(item, str) else item
-    text = sound(_written(item) or "")
-    ident = item.get("id")
-    metadata = item.get("metadata")
-    known = metadata if isinstance(metadata, Mapping) else {k: v for k, v in item.items() if k not in _TAKEN}
-    score = plain(item.get("score"))
-    when = item.get("timestamp")
-    return Passage(
-        id=unique_id(sound(str(ident)) if ident not in {None, ""} else content_id("p", text), taken),
+    ident = score = when = None
+    known: dict[str, Any] = {}
+    if not isinstance(item, str):
+        ident, score, when = item.get("id"), plain(item.get("score")), item.get("timestamp")
+        metadata = item.get("metadata")
+        beside = metadata if isinstance(metadata, Mapping) else {k: v for k, v in item.items() if k not in _TAKEN}
+        known = facts(beside)
+    make = Passage.trusted if score is None else Passage  # all else is a text by now, or plain
+    return make(
+        id=unique_id(content_id("p", text) if ident in {None, ""} else sound(str(ident)), taken),
         text=text,
         rank=rank,
+        retrieval_rank=None,
         score=score if isinstance(score, (int, float)) and not isinstance(score, bool) else None,
-        timestamp=sound(str(when)) if when is not None else None,
-        metadata=facts(known),
+        timestamp=None if when is None else sound(str(when)),
+        metadata=known,
+        target=None,
     )
 
 

@@ -15,10 +15,10 @@ from groundtrace.run.choosing import OUR_OWN, UNPICKED
 from groundtrace.run.holds import key_of
 from groundtrace.run.isolated import Isolated
 from groundtrace.run.risk import Weighing
-from groundtrace.tally import COST_CAP, Report
+from groundtrace.tally import COST_CAP, Count, Report
 
 if TYPE_CHECKING:
-    from groundtrace.model import Ref, Signal, Trace
+    from groundtrace.model import Kind, Ref, Signal, Trace
     from groundtrace.plan import Plan
     from groundtrace.ports import Choose, Convention, Rubric, Source
     from groundtrace.read.resolve import Resolver
@@ -32,9 +32,6 @@ _PLUMBING = frozenset({
 
 _SEEN = 5
 """Scopes or attributes named of a trace that nobody reads."""
-
-_OFFERED, _LOOKED_AT = Report(seen=1), Report(traces=1)
-"""What is counted of almost every trace: that it was offered, and that it was looked at."""
 
 _AT_ONCE = 16
 """Traces that are taken together, where none of them is waited for: the memory keeps that in one step."""
@@ -67,9 +64,18 @@ class Reading:
         """Traces another run worked on when they were read."""
         self.cut: Exception | None = None
         """What ended the reading before its end."""
-        self.report = Report()
+        self.seen = self.traces = 0
+        """Traces that were offered, and those of them that were looked at."""
+        self._count = Count()
+        self._usual: dict[Kind, Report] = {}
+        """What is said of records that lack nothing, by their kind."""
         self._weighing = Weighing(plan, self._note)
         self._passages = resolver(plan, self._note)
+
+    @property
+    def report(self) -> Report:
+        """What was read so far, counted."""
+        return self._count.report + Report(seen=self.seen, traces=self.traces)
 
     def records(self) -> Iterator[Record]:
         """The records of every trace looked at; one that cannot be read is counted and named."""
@@ -94,7 +100,7 @@ class Reading:
 
     def give_up(self) -> None:
         """Count what is still put off as left to the runs that work on it."""
-        self.report += Report(held=len(self.put_off))
+        self._count.add(Report(held=len(self.put_off)))
         self.put_off = []
 
     def finish(self, record: Record) -> str | None:
@@ -114,13 +120,13 @@ class Reading:
             ours = dict(zip(keys, self._take(keys), strict=True))
             for trace in some:
                 if self._choosing.purse.is_empty():
-                    self.report += Report(passed={COST_CAP: 1})
+                    self._count.add(Report(passed={COST_CAP: 1}))
                 elif ours.get(key_of(trace.ref)):
                     yield from self._records(trace)
                 elif len(self.put_off) < _PUT_OFF:
                     self.put_off.append(trace)
                 else:
-                    self.report += Report(held=1)
+                    self._count.add(Report(held=1))
 
     def _records(self, trace: Trace) -> Iterable[Record]:
         self._saw(trace)
@@ -129,22 +135,28 @@ class Reading:
             if trace.complete:
                 records = read(trace, self._conventions, kind=self._plan.kind, passages=self._passages)
         records = records or (_unread(trace),)
-        whole = trace.complete and not trace.notes
-        one = _LOOKED_AT if whole else Report(traces=1, growing=not trace.complete, mended=bool(trace.notes))
-        self.report += sum(map(self._counted, records), one)
+        self.traces += 1
+        if trace.notes or not trace.complete:
+            self._count.add(Report(growing=not trace.complete, mended=bool(trace.notes)))
         if trace.complete and all(record.kind == "other" for record in records):
             with Isolated("", lambda _: None):  # a neighbour's convention, asked again
-                self.report += Report(unread=_unheard(trace, self._conventions))
+                self._count.add(Report(unread=_unheard(trace, self._conventions)))
         for record in records:
+            self._count.add(self._counted(record))
             key = key_of(record.ref)
             self._open[key] = self._open.get(key, 0) + 1
         return map(self._weighing.weighed, records)
 
     def _counted(self, record: Record) -> Report:
+        usual = None if record.gaps else self._usual.get(record.kind)
+        if usual is not None:
+            return usual
         told = Report.of_record(record)
-        if not self._plan.names_rubrics:
-            return told
-        return replace(told, suited={r.name: int(record.kind in r.kinds) for r in self._rubrics})
+        if self._plan.names_rubrics:
+            told = replace(told, suited={r.name: int(record.kind in r.kinds) for r in self._rubrics})
+        if not record.gaps:
+            self._usual[record.kind] = told
+        return told
 
     def _traces(self, begin: Callable[[], Iterator[Trace]]) -> Iterator[Trace]:
         """What the source gives until its end, or until it fails: what came before that still counts."""
@@ -159,7 +171,7 @@ class Reading:
                 self.cut = self.cut or border.raised
                 return
             if trace.spans and all(getattr(span, "is_judging", False) for span in trace.spans):
-                self.report += Report(passed={OUR_OWN: 1})
+                self._count.add(Report(passed={OUR_OWN: 1}))
                 continue
             yield trace
 
@@ -168,8 +180,10 @@ class Reading:
             return False
         share = getattr(self._source, "default_share", 1.0)
         why_not = self._choosing.why_not(ref, signals, share, self._note)
-        self.report += _OFFERED if why_not is None else Report(seen=1, passed={why_not: 1})
-        if why_not is None and self._looked_at is not None:
+        self.seen += 1
+        if why_not is not None:
+            self._count.add(Report(passed={why_not: 1}))
+        elif self._looked_at is not None:
             self._looked_at.add(ref.trace_id)
         return why_not is None
 
@@ -178,17 +192,19 @@ class Reading:
             return False
         why_not = self._choosing.why_not_late(ref, signals, self._note)
         if why_not != UNPICKED:
-            self.report += Report(seen=1, passed={why_not: 1} if why_not else {})
+            self.seen += 1
+            if why_not is not None:
+                self._count.add(Report(passed={why_not: 1}))
         return why_not is None
 
     def _note(self, what: str) -> None:
-        self.report += Report(notes=(what,))
+        self._count.add(Report(notes=(what,)))
 
     def _skip(self, why: str) -> None:
-        self.report += Report(skipped=1, notes=(why,))
+        self._count.add(Report(skipped=1, notes=(why,)))
 
     def _fail(self, why: str) -> None:
-        self.report += Report(failed=(why,))
+        self._count.add(Report(failed=(why,)))
 
 
 def resolver(plan: Plan, tell: Callable[[str], None]) -> Resolver | None:

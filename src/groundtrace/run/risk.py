@@ -57,9 +57,11 @@ def same_model(judge: str, generator: str) -> bool:
     >>> same_model("openai:llama3.1:8b", "llama3.1:8b"), same_model("openai:qwen3:8b", "llama3.1:8b")
     (True, False)
     """
+    if not (judge and generator):
+        return False
     provider, _, model = re.split(r"[,@?]", judge, maxsplit=1)[0].partition(":")
     told = {_bare(generator), _bare(generator.partition(":")[2])}  # a generator may be told with its provider too
-    return bool(judge and generator) and _bare(model or provider) in told
+    return _bare(model or provider) in told
 
 
 def _bare(model: str) -> str:

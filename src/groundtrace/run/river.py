@@ -21,7 +21,7 @@ from groundtrace.run.isolated import Careful, Isolated
 from groundtrace.run.reading import Reading, resolver
 from groundtrace.run.risk import Weighing, same_model
 from groundtrace.run.writing import Door, Writing
-from groundtrace.tally import About, Report
+from groundtrace.tally import About, Count, Report
 
 if TYPE_CHECKING:
     from groundtrace.model import Record, Scorecard, Trace
@@ -185,7 +185,7 @@ class River:
         reading, writing = passage.reading, passage.writing
         if not hasattr(source, "late"):
             return
-        if reading.cut is not None and not reading.report.seen:  # not there, or not for us: asked once, said once
+        if reading.cut is not None and not reading.seen:  # not there, or not for us: asked once, said once
             return
         place = f"feedback:{source.platform}:{getattr(source, 'project', None) or ''}"
         before = reading.report.left_behind + writing.report.left_behind
@@ -253,11 +253,10 @@ class _Passage:
                 self.taken += 1
                 self.writing.take(audited(self._marked(card), river.plan.audit_rate))
                 self._name(card)
-                river.watch(self.before.traces + self.reading.report.traces, written + self.taken)
+                river.watch(self.before.traces + self.reading.traces, written + self.taken)
                 if self.writing.vain >= _VAIN:
                     platform = self.reading.platform
-                    lost = _VAIN * self.writing.batch
-                    self.writing.fail(f"stopped judging {platform}: no score of {lost} cards went out")
+                    self.writing.fail(f"stopped judging {platform}: no score of {self.writing.lost} cards went out")
                     return False
         return not self.broken
 
@@ -298,17 +297,16 @@ class _Passage:
 
 def survey(river: River, source: Source, see: Callable[[Record], None] = lambda _: None) -> Report:
     """Read one source to its end and count what a judge would be asked, in tokens of about four characters."""
-    reading, total = river.reading(source), Report()
+    reading, asked = river.reading(source), Count()
     price: Callable[[Usage], float | None] = getattr(river.judge, "price", lambda _: None)
     for record in reading.records():
         see(record)
         for rubric in (rubric for rubric in river.rubrics if record.kind in rubric.kinds):
             for item in rubric.cases(record, river.judge.unassessed(rubric.name)):
                 if isinstance(item, Case):
-                    asked = len(item.prefix) + len(item.render("0" * 16))
-                    tokens = -(-asked // 4)
-                    total += Report(cases=1, tokens=tokens, about=About(cost=price(Usage(tokens, 0))))
-    return reading.report + Report(notes=tuple(_notes(f"source {source.platform}", source))) + total
+                    tokens = -(-(len(item.prefix) + len(item.render("0" * 16))) // 4)
+                    asked.add(Report(cases=1, tokens=tokens, about=About(cost=price(Usage(tokens, 0)))))
+    return reading.report + Report(notes=tuple(_notes(f"source {source.platform}", source))) + asked.report
 
 
 def _notes(what: str, told: Source | Sink | Careful | Patient) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 BATCH = 16
 """Cards written at once: few enough that a run cut short loses little, enough that files are not opened for each."""
+
+_MOST, _SOON = 128, 0.25
+"""Cards written at once where they come quickly, and the seconds after a batch within which more than `BATCH` wait: one
+lock, look-up and word to the disk is then shared by many, and those of a slow judge are there as soon as ever."""
 
 _LEFT_OUT = "partial and not sent"
 """What the report calls a card that has nothing to send."""
@@ -89,12 +94,16 @@ class Writing:
         """The cards each place was given: by number (from 1) which scores of `_names`; 0 where that failed."""
         self._names: dict[tuple[str, ...], int] = {}
         self._lost: set[str] = set()
-        self.batch = max(
-            [BATCH, *(size for door in doors if isinstance(size := getattr(door.sink, "batch", None), int))]
-        )
+        own = [size for door in doors if isinstance(size := getattr(door.sink, "batch", None), int)]
+        self.batch = max([BATCH, *own])
         """Cards written at once: more where a sink asks its platform before each batch, and may ask but rarely."""
+        self._most = self.batch if own else _MOST
+        self._grows = 0.0
+        """Until when more than that may wait, by a clock that is never set: only after a batch that reached a sink."""
         self.vain = 0
         """Batches in a row of which every write to every sink failed."""
+        self.lost = 0
+        """The cards in them."""
         self.report = Report()
 
     def take(self, card: Scorecard) -> None:
@@ -109,7 +118,8 @@ class Writing:
         goes = bool(told.scores) or told.status != "scored"
         reports = (*stood, Report.of_card(asked_now), *(() if goes else (self._left_out(),)))
         self._waiting[card.id] = _Leaving(card, kept, told if goes else None, reports)
-        if len(self._waiting) >= self.batch:
+        waiting = len(self._waiting)
+        if waiting >= self._most or (waiting >= self.batch and time.monotonic() >= self._grows):
             self.flush()
 
     def finish(self, trace: str | None) -> None:
@@ -125,8 +135,10 @@ class Writing:
         if self._holds is not None and finished:
             with self._memory.batch():
                 self._holds.release(finished)
-        goes = any(one.told is not None for one in leaving)
-        self.vain = self.vain + 1 if set(went) == {"failed"} else 0 if goes else self.vain
+        if set(went) == {"failed"}:
+            self.vain, self.lost, self._grows = self.vain + 1, self.lost + len(leaving), 0.0
+        elif any(one.told is not None for one in leaving):
+            self.vain, self.lost, self._grows = 0, 0, time.monotonic() + _SOON
 
     def _out(self, leaving: Sequence[_Leaving]) -> Counter[str]:
         """Keep cards, count them, and write those that are to be written; how many of their scores became what.
@@ -146,7 +158,7 @@ class Writing:
             if len(leaving) == 1:
                 raise
             return sum((self._out([one]) for one in leaving), Counter[str]())
-        self.report += sum((report for one in leaving for report in one.reports), Report())
+        self.report = Report.total((self.report, *(report for one in leaving for report in one.reports)))
         went: Counter[str] = Counter()
         for at, door in enumerate(self._doors if cards else ()):
             went += self._through(door, cards, first if at == 0 else None)
