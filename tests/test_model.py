@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import fractions
 import functools
+import hashlib
+import json
 import math
 import pickle
 import string
@@ -13,16 +16,31 @@ import typing
 import uuid
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal, Union
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from groundtrace import model
-from groundtrace.model import Case, Record, Ref, Score, Scorecard, Span, Trace, card_id, dump, load
+from groundtrace.model import (
+    Attempt,
+    Case,
+    Record,
+    Ref,
+    Score,
+    Scorecard,
+    Span,
+    Trace,
+    Usage,
+    canonical,
+    card_id,
+    dump,
+    load,
+)
 from groundtrace.testing import HOSTILE_TEXTS, sample_card, sample_case, sample_record
 from groundtrace.text import fold
 
@@ -37,6 +55,9 @@ VALUES = [
         or (issubclass(kind, msgspec.Struct) and kind is not model.Struct)
     )
 ]
+
+VOLATILE = ("timestamp", "batch_id", "attempts", "basis", "emptied")
+"""What a card's hash leaves out; the sample has no review and no retriever."""
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 json_values: st.SearchStrategy[Any] = st.recursive(
@@ -169,6 +190,37 @@ def test_ids_are_the_same_for_the_same_request() -> None:
     card = sample_card()
     assert card.feedback_id("a") != card.feedback_id("b")
     assert card.feedback_id("a") == sample_card().feedback_id("a")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *(1, 0.1, 1e-7, 1e16, 2**70, math.nan, "ä", "\ud83d", "\0", ("a", ["b"]), {"b": 1, "a": {2: None}}, {"a"}),
+        *(
+            dt.datetime(2026, 1, 2, tzinfo=dt.UTC),
+            Ref("otel", trace_id="t"),
+            Score(name="s", value=1, low=0, high=1),
+            uuid.UUID(int=1),
+        ),
+        *(Path("a"), b"bytes", fractions.Fraction(1, 2), Usage(1, 2)),
+    ],
+    ids=repr,
+)
+def test_a_value_is_spelled_as_pydantic_spells_it(odd: object) -> None:
+    """Whatever a plugin puts into it; what pydantic refuses is refused."""
+    card = sample_card(
+        details={"odd": odd}, attempts=(Attempt(slot="c", attempt=1, judge="j", text="{}", usage=Usage(1, 2)),)
+    )
+    by_pydantic = TypeAdapter(Scorecard)
+    try:
+        told = json.loads(by_pydantic.dump_json(card))
+    except ValueError as refused:
+        with pytest.raises(type(refused)):
+            dump(card)
+    else:
+        assert json.loads(dump(card)) == told
+        plain = card.model_dump(mode="json", exclude={*VOLATILE, "retrieved"})
+        assert card.content_hash == hashlib.sha256(canonical(plain)).hexdigest()
 
 
 def test_the_content_hash_leaves_out_what_varies() -> None:

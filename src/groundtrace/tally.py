@@ -237,11 +237,10 @@ class Report:
     @classmethod
     def of_card(cls, card: Scorecard) -> Report:
         """What one card says."""
-        told = card.attempts
+        told, low = card.attempts, _low(card)
         asked = [attempt for attempt in told if not attempt.cached]
         used = [attempt.usage for attempt in asked if attempt.usage]
         costs = [attempt.cost for attempt in asked if attempt.cost is not None]
-        low = _low(card)
         return cls(
             cards={card.rubric: {card.status: 1}},
             reasons={card.rubric: {card.reason or "unknown": 1}} if card.status == "unscored" else {},

@@ -18,6 +18,7 @@ from groundtrace.review import decide, labels
 from groundtrace.store import Store, open_store
 from groundtrace.store.schema import VERSION
 from groundtrace.testing import sample_card
+from oldstore import give_back
 
 FIRST = Path(__file__).parents[1] / "fixtures" / "store" / "schema-1.sql"
 SECRET = "the canary sings at 21:40"
@@ -55,6 +56,7 @@ def downgrade(store: Store) -> None:
             "UPDATE groundtrace_meta SET value = '1' WHERE key = 'schema'",
         ):
             connection.execute(text(line))
+        give_back(connection)
 
 
 def test_the_queue_of_a_store_of_the_first_version_is_found(where: str) -> None:

@@ -10,12 +10,14 @@ import pytest
 from sqlalchemy import inspect, text
 
 from groundtrace.errors import PlanError
+from groundtrace.model import Intent, Receipt
 from groundtrace.store import open_store
 from groundtrace.store.address import address_of
 from groundtrace.store.database import Database
 from groundtrace.store.schema import VERSION, prepare
 from groundtrace.store.tables import metadata
 from groundtrace.testing import sample_card
+from oldstore import give_back
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -66,6 +68,35 @@ def test_an_older_store_is_brought_forward_step_by_step(where: str) -> None:
         assert connection.execute(text("SELECT value FROM groundtrace_meta")).scalars().all() == [str(VERSION + 2)]
     prepare(database, VERSION + 2, {})
     database.close()
+
+
+def test_writes_of_version_4_wait_and_stand_as_they_did(where: str) -> None:
+    """What was noted and not confirmed is due, in its order; what stands is not written again."""
+    with open_store(where) as store, store._database.writing() as connection:
+        give_back(connection)
+        connection.execute(text("UPDATE groundtrace_meta SET value = '4'"))
+        names = "sink, card_id, score, feedback_id, content_hash, state, reason, time, run"
+        values = "(:sink, :card_id, :score, :feedback_id, :content_hash, :state, NULL, '', 'r'"
+        waits = [written("c1", "x", "h2"), written("c1", '\x01"y\\u0000"', "h2"), written("c2", "x", "h1")]
+        connection.execute(text(f"INSERT INTO groundtrace_outbox ({names}) VALUES {values})"), waits)
+        adding = text(f"INSERT INTO groundtrace_receipts ({names}, standing) VALUES {values}, :standing)")
+        stands = [written("c1", "x", "h0", standing=False), *(written("c3", score, "h1") for score in "xy")]
+        connection.execute(adding, [{"standing": True, **row, "state": "written"} for row in stands])
+    with open_store(where) as store:
+        told = [(intent.card_id, intent.score, intent.content_hash) for intent in store.outbox()]
+        assert told == [("c1", "x", "h2"), ("c1", "y\0", "h2"), ("c2", "x", "h1")]
+        of = {"sink": "s", "feedback_id": "f-x", "score": "x"}
+        assert store.intend(Intent(**of, card_id="c1", content_hash="h0")) is None
+        known = store.intend(Intent(**of, card_id="c3", content_hash="h1"))
+        assert known == Receipt(**of, card_id="c3", content_hash="h1", state="written")
+        with store._database.reading() as connection:
+            assert not {"groundtrace_outbox", "groundtrace_receipts"} & {*inspect(connection).get_table_names()}
+
+
+def written(card_id: str, score: str, content_hash: str, **more: object) -> dict[str, object]:
+    """A row of version 4, of a write or a receipt."""
+    of = {"sink": "s", "card_id": card_id, "score": score, "feedback_id": f"f-{score.strip(chr(1))}"}
+    return {**of, "content_hash": content_hash, "state": None, **more}
 
 
 def test_a_step_that_fails_undoes_all_steps(where: str) -> None:

@@ -22,7 +22,7 @@ from groundtrace.adapters.lines import LINE_MB, NOT_JSON, Losses, Problem, clean
 from groundtrace.adapters.marks import Marks
 from groundtrace.adapters.published import State, receipts
 from groundtrace.errors import PlanError
-from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Signal, Span, Trace, canonical
+from groundtrace.model import NAMESPACE, Check, Receipt, Ref, Scorecard, Signal, Span, Trace, canonical, parts
 from groundtrace.read.given import oddities
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ _HELD = {
     "flags",
 }
 """The fields of a card that are written while a person has not decided: none tells how it was scored."""
+
+_APART = {"ref", "review"}
+"""The fields of a card that a line says in its own way."""
 
 _CARD = re.compile(rb'\s*\{"id":"[^"]*","record_id":')
 _KEY = re.compile(rb'"(query|context|answer|summary)"\s*:')
@@ -276,7 +279,7 @@ def line(card: Scorecard, content_hash: str) -> dict[str, Any]:
     Of a card that waits for a person only what says which card waits and why: no score leaves in another guise.
     """
     held = card.status == "pending_review"
-    said = card.model_dump(mode="json", include=_HELD if held else None, exclude={"ref", "review"})
+    said = {name: told for name, told in parts(card).items() if name in _HELD or not (held or name in _APART)}
     said |= {"scores": [], "findings": []} if held else {}
     placed: dict[str, Any] = {"id": card.id, "record_id": card.record_id, "content_hash": content_hash}
     placed |= {"platform": card.ref.platform, "project": card.ref.project}

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
+from pydantic_core import to_jsonable_python
 
 from groundtrace.adapters.lines import clean
 from groundtrace.adapters.marks import Marks
 from groundtrace.errors import PlanError
+from groundtrace.model import OURS_ALONE, parts
 
 if sys.platform != "win32":
     import fcntl
@@ -200,11 +202,12 @@ def encode(value: object) -> bytes:
     ('{"text":"half \ufffd"}', b'"one\\u2028line"')
     """
     try:
-        line = orjson.dumps(value)
+        line = orjson.dumps(value, default=parts, option=OURS_ALONE)
     except TypeError:
         line = orjson.dumps(_cleaned(value))
-    for end in "\x85\u2028\u2029":
-        line = line.replace(end.encode(), f"\\u{ord(end):04x}".encode())
+    if not line.isascii():
+        for end in "\x85\u2028\u2029":
+            line = line.replace(end.encode(), f"\\u{ord(end):04x}".encode())
     return line
 
 
@@ -250,7 +253,10 @@ def _cleaned(value: object) -> object:
         return {clean(str(key)): _cleaned(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_cleaned(item) for item in value]
-    return value
+    try:
+        return _cleaned(parts(value))
+    except TypeError:
+        return to_jsonable_python(value)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
-from groundtrace.model import Evidence, Receipt, Scorecard
+from groundtrace.model import Evidence, Receipt, Score, Scorecard
 from groundtrace.rubrics.catalogue import CATALOGUE
 
 State: TypeAlias = Literal["written", "unchanged", "kept", "unconfirmed", "failed"]
@@ -55,6 +55,18 @@ def short(score: str) -> str:
     return last if last and known and last not in others else score
 
 
+def published(card: Scorecard) -> tuple[str, ...]:
+    """The names of the results that are published of a card: its rubric's alone where it is not scored."""
+    return tuple(score.name for score in _told(card)) if card.status == "scored" else (card.rubric,)
+
+
+def _told(card: Scorecard) -> Iterable[Score]:
+    """The scores of a scored card without the empty headline of a partial one."""
+    if not card.partial:
+        return card.scores
+    return [score for score in card.scores if score.name != card.rubric or score.value is not None]
+
+
 def results(card: Scorecard) -> tuple[Result, ...]:
     """What is published of a card.
 
@@ -78,8 +90,7 @@ def results(card: Scorecard) -> tuple[Result, ...]:
             high=score.high,
             evidence=score.evidence,
         )
-        for score in card.scores
-        if not (card.partial and score.name == card.rubric and score.value is None)
+        for score in _told(card)
     )
 
 

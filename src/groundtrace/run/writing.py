@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from groundtrace.adapters.marks import Marks
-from groundtrace.adapters.published import results
+from groundtrace.adapters.published import published
 from groundtrace.memory import InMemory
 from groundtrace.model import Intent, Receipt
 from groundtrace.review import is_of, outranks, stands, subject_of
@@ -295,18 +295,17 @@ class Writing:
         left: dict[tuple[str, str], Intent] = {}
         due: list[Intent] = []
         for card in cards:
-            told_of = results(card)
-            names = tuple(told.score for told in told_of)
+            names = published(card)
             self._tried[door.place, card.id] = self._names.setdefault(names, len(self._names) + 1)
             due += (
                 Intent.trusted(
                     sink=door.place,
                     card_id=card.id,
-                    score=told.score,
-                    feedback_id=told.feedback_id,
-                    content_hash=told.content_hash,
+                    score=name,
+                    feedback_id=card.feedback_id(name),
+                    content_hash=card.content_hash,
                 )
-                for told in told_of
+                for name in names
             )
         for intent, receipt in zip(due, self._memory.intend_all(due), strict=True):
             if receipt is None or door.reads_back:

@@ -10,16 +10,13 @@ its end or with the next intent. Threads and processes may share a store.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from sqlalchemy import bindparam, delete, exists, false, func, insert, or_, select, true, update
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects import sqlite as lite
+from sqlalchemy import bindparam, delete, exists, false, func, or_, select, true, update
 
 from groundtrace.model import Record
 from groundtrace.store import rows, tables, textless
@@ -28,9 +25,9 @@ from groundtrace.store.database import Database
 from groundtrace.store.inbox import Inbox
 from groundtrace.store.leases import Leases, ended, owner, run_key
 from groundtrace.store.places import Places
-from groundtrace.store.prepared import Prepared
+from groundtrace.store.prepared import Prepared, adding, replacing
 from groundtrace.store.schema import prepare
-from groundtrace.store.tables import cards, cursors, outbox, receipts, records, replies, runs
+from groundtrace.store.tables import cards, cursors, outbox, records, replies, runs
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
     from groundtrace.model import Attempt, Intent, Label, Receipt, Reply, Run, RunState, Scorecard
 
 __all__ = ["Store", "open_store", "owner", "run_key"]
-
-_CONFIRMED = ("written", "unchanged", "kept")
 
 _SAID = [
     *(replies.c.text, replies.c.model, replies.c.attempt, replies.c.fault, replies.c.flags, replies.c.cached),
@@ -88,29 +83,6 @@ _RENEW_CARD = Prepared(
         waits=bindparam("now_waits"),
         unit=bindparam("now_unit"),
     )
-)
-_PLACE = (outbox.c.sink == bindparam("of_sink"), outbox.c.feedback_id == bindparam("of_id"))
-_INTENT = (*_PLACE, outbox.c.content_hash == bindparam("of"))
-_DROP_INTENT = Prepared(delete(outbox).where(*_INTENT))
-_TELL_INTENT = Prepared(update(outbox).where(*_INTENT).values(state=bindparam("now"), reason=bindparam("why")))
-_this = outbox.alias()
-_DROP_OLDER = Prepared(
-    delete(outbox).where(
-        *_PLACE,
-        outbox.c.seq
-        < select(_this.c.seq)
-        .where(
-            _this.c.sink == bindparam("of_sink"),
-            _this.c.feedback_id == bindparam("of_id"),
-            _this.c.content_hash == bindparam("of"),
-        )
-        .scalar_subquery(),
-    )
-)
-_NO_MORE = Prepared(
-    update(receipts)
-    .where(receipts.c.sink == bindparam("of_sink"), receipts.c.feedback_id == bindparam("of_id"))
-    .values(standing=False)
 )
 
 
@@ -181,7 +153,7 @@ class Store:
         row = rows.reply_row(reply, faults, keep_text=self._keep_text) | self._made()
         row |= {"judge": judge, "digest": digest, "card_id": card_id, "slot": slot}
         with self._database.writing() as connection:
-            _adding(replies).run(connection, row)
+            adding(replies).run(connection, row)
 
     def spent(self, since: str, judge: str | None = None) -> float | None:
         """What the replies kept since then (ISO time, UTC) cost in US dollars; None if the price of one is unknown."""
@@ -231,7 +203,7 @@ class Store:
         same |= {"now_waits": row["waits"], "now_unit": row["unit"]}
         with self._database.writing() as connection:
             if _RENEW_CARD.run(connection, same) == 0:
-                _adding(cards).run(connection, row)
+                adding(cards).run(connection, row)
 
     def card_ids(self, start: str, most: int = 10) -> tuple[str, ...]:
         """The ids of cards that start so, a few at most."""
@@ -300,18 +272,16 @@ class Store:
 
     def intend_all(self, intents: Sequence[Intent]) -> list[Receipt | None]:
         """As `intend`, of many in their order: durable together, and a good deal quicker."""
-        with self._database.reading() as connection:  # most are known: they wait for no writer
-            places = Places.of(connection, intents)
-            if all(places.known(intent) and not places.waiting(intent) for intent in intents):
-                return [places.known(intent) for intent in intents]
+        if not self._database.begun:
+            with self._database.reading() as connection:  # most are known: they wait for no writer
+                places = Places.of(connection, intents, hold=False)
+            known = list(map(places.known, intents))
+            if all(known):
+                return known
         with self._database.writing(at_once=True) as connection:
-            places = Places.of(connection, intents)
-            told = [places.note(intent) for intent in intents]
-            if places.younger:  # noted anew, a write is younger than all that waits
-                _DROP_INTENT.run_all(connection, places.younger)
-            if places.noted:
-                made_now = self._made()
-                _adding(outbox).run_all(connection, [row | made_now for row in places.noted.values()])
+            places = Places.of(connection, intents, hold=True)
+            told = list(map(places.note, intents))
+            places.save(connection, self._made(), sqlite=self._database.sqlite)
         return told
 
     def keep_receipt(self, receipt: Receipt) -> None:
@@ -323,46 +293,28 @@ class Store:
 
     def keep_receipts(self, told: Sequence[Receipt]) -> None:
         """As `keep_receipt`, of many; those of one place in their order."""
-        told = [r for r in told if r.feedback_id is not None and r.content_hash is not None]
-        while told:
-            first: dict[tuple[str, str | None], Receipt] = {}
-            again = [r for r in told if first.setdefault((r.sink, r.feedback_id), r) is not r]
-            self._keep_apart(list(first.values()))
-            told = again
-
-    def _keep_apart(self, told: Sequence[Receipt]) -> None:
-        """Keep receipts no two of which are of one place."""
-        texts, made_now = self._keep_text, self._made()
-        reasons = [r.reason if texts or r.reason is None else textless.masked(r.reason) for r in told]
-        of = [{"of_sink": r.sink, "of_id": r.feedback_id, "of": r.content_hash} for r in told]
-        made = [row | {"now": r.state, "why": why} for row, r, why in zip(of, told, reasons, strict=True)]
-        open_ = [row for row, r in zip(made, told, strict=True) if r.state not in _CONFIRMED]
-        over = [row for row, r in zip(of, told, strict=True) if r.state in _CONFIRMED]
-        alone = [row for row, r in zip(of, told, strict=True) if r.state in _CONFIRMED and r.state != "kept"]
-        kept = [
-            {**vars(r), **made_now, "reason": why, "standing": True}
-            for r, why in zip(told, reasons, strict=True)
-            if r.state in _CONFIRMED
-        ]
+        told = [receipt for receipt in told if receipt.feedback_id is not None and receipt.content_hash is not None]
+        if not told:
+            return
         with self._database.writing() as connection:
-            places = Places.of(connection, told)
-            alone = [row for row in alone if places.others(row)]
-            _TELL_INTENT.run_all(connection, open_)
-            _DROP_OLDER.run_all(connection, alone)
-            _NO_MORE.run_all(connection, alone)
-            _DROP_INTENT.run_all(connection, over)
-            self._replacing(receipts).run_all(connection, kept)
+            places = Places.of(connection, told, hold=True)
+            for receipt in told:
+                why = receipt.reason
+                places.keep(receipt, why if self._keep_text or why is None else textless.masked(why))
+            places.save(connection, self._made(), sqlite=self._database.sqlite)
 
     def outbox(self) -> Iterable[Intent]:
         """The writes that were noted and never confirmed, oldest first."""
         with self._database.reading() as connection:
-            return tuple(map(rows.intent_of, connection.execute(select(outbox).order_by(outbox.c.seq))))
+            told = connection.execute(select(outbox).order_by(outbox.c.seq)).all()
+        return tuple(intent for row in told for intent in rows.intents_of(row))
 
     def forget(self, intent: Intent) -> None:
         """Take a write out of the outbox that nobody wants any more."""
-        this = {"of_sink": intent.sink, "of_id": intent.feedback_id, "of": intent.content_hash}
         with self._database.writing() as connection:
-            _DROP_INTENT.run(connection, this)
+            places = Places.of(connection, [intent], hold=True)
+            places.forget(intent)
+            places.save(connection, self._made(), sqlite=self._database.sqlite)
 
     # --- who works on what, and how far -------------------------------------------------------------------------
 
@@ -397,7 +349,7 @@ class Store:
             connection.execute(delete(runs).where(runs.c.id == run_id))
             row = {"id": run_id, "owner": owner(run_id), "state": "running", "started": known or rows.now()}
             row |= {"ended": "", "plan": self._database.where.scrub(plan_json), "report": ""}
-            _adding(runs).run(connection, row)
+            adding(runs).run(connection, row)
 
     def end_run(self, run_id: str, state: RunState, report_json: str = "") -> None:
         """Note how a run ended."""
@@ -440,7 +392,7 @@ class Store:
         return {"time": rows.now(), "run": self._run or run}
 
     def _replacing(self, table: Table) -> Prepared:
-        return _replacing(table, sqlite=self._database.sqlite)
+        return replacing(table, sqlite=self._database.sqlite)
 
 
 def _waiting(rubric: str | None) -> Select[str]:
@@ -449,22 +401,3 @@ def _waiting(rubric: str | None) -> Select[str]:
     none = exists().where(newer.c.id == cards.c.id, newer.c.seq > cards.c.seq)
     asked = select(cards.c.body).where(cards.c.waits != "", ~none)
     return asked if rubric is None else asked.where(cards.c.rubric == rubric)
-
-
-@functools.cache
-def _adding(table: Table) -> Prepared:
-    return Prepared(insert(table).inline(), _given(table))
-
-
-@functools.cache
-def _replacing(table: Table, *, sqlite: bool) -> Prepared:
-    """A row that takes the place of the one with its key."""
-    made = lite.insert(table) if sqlite else postgresql.insert(table)
-    keys = [column.name for column in table.primary_key]
-    rest = {column.name: made.excluded[column.name] for column in table.columns if not column.primary_key}
-    return Prepared(made.on_conflict_do_update(index_elements=keys, set_=rest), _given(table))
-
-
-def _given(table: Table) -> list[str]:
-    """The columns a row has values for; the database counts `seq`."""
-    return [column.name for column in table.columns if column.name != "seq"]

@@ -127,7 +127,10 @@ class Database:
         try:
             yield
         except (SQLAlchemyError, self._driver_error) as error:
-            raise trouble(error, self.where, opening=self._opening) from None
+            raise self._ours(error) from None
+
+    def _ours(self, error: Exception) -> GroundtraceError:
+        return trouble(error, self.where, opening=self._opening)
 
     def _own(self) -> _Batch:
         """This thread's batch; a process forked from the one that opened the store starts with none."""
@@ -139,24 +142,30 @@ class Database:
             raise self._batch.broken
         return self._batch
 
+    @property
+    def begun(self) -> bool:
+        """Whether this thread has told something in a batch that is not committed."""
+        return self._own().connection is not None
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection to look things up; inside a batch it sees what the batch told."""
-        batch = self._own()
-        with self._told():
-            if batch.connection is not None:
-                with self._undoing(batch):
-                    yield batch.connection
-            elif self.sqlite:
-                with self._borrowed() as connection:
-                    yield connection
+        batch, era = self._own(), self._era
+        lent: Connection | None = None
+        try:
+            if batch.connection is None:
+                lent = self._lend()
+                yield lent
             else:
-                era = self._era
-                connection = self._engine.connect()
-                try:
-                    yield connection
-                finally:
-                    self._drop(connection, era)
+                yield batch.connection
+        except (SQLAlchemyError, self._driver_error) as error:
+            if lent is None and batch.connection is not None and not self.sqlite:
+                self._end(batch, commit=False)  # it refuses to go on after trouble with a question
+                batch.broken = self._undone()
+            raise self._ours(error) from None
+        finally:
+            if lent is not None:
+                self._take_back(lent, era)
 
     @contextmanager
     def writing(self, *, at_once: bool = False) -> Iterator[Connection]:
@@ -164,15 +173,22 @@ class Database:
         batch = self._own()
         whole = batch.depth == 0
         try:
-            with self._told():
-                yield batch.connection or self._open(batch)
-                if whole or at_once:
-                    self._end(batch, commit=True)
+            yield batch.connection or self._open(batch)
+            if whole or at_once:
+                self._end(batch, commit=True)
+        except (SQLAlchemyError, self._driver_error) as error:
+            told = self._ours(error)
+            self._broke(batch, told, whole=whole)
+            raise told from None
         except BaseException as error:
-            self._end(batch, commit=False)
-            if not whole:
-                batch.broken = error if isinstance(error, PlanError | PlatformError) else self._undone()
+            self._broke(batch, error, whole=whole)
             raise
+
+    def _broke(self, batch: _Batch, error: BaseException, *, whole: bool) -> None:
+        """Undo what a thread told; where that was in a batch, the batch is broken by it."""
+        self._end(batch, commit=False)
+        if not whole:
+            batch.broken = error if isinstance(error, PlanError | PlatformError) else self._undone()
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -201,32 +217,18 @@ class Database:
     def _undone(self) -> PlatformError:
         return PlatformError(f"what was told to the store {self.where.shown} was undone by an error in between")
 
-    @contextmanager
-    def _borrowed(self) -> Iterator[Connection]:
-        """A connection of SQLite to look things up by, for as long as that takes."""
-        era = self._era
-        try:
-            connection = self._readers.pop()
-        except IndexError:
-            connection = self._engine.connect()
-        try:
-            yield connection
-        finally:
-            if era == self._era and not connection.invalidated:
-                self._readers.append(connection)
-            else:
-                self._drop(connection, era)
+    def _lend(self) -> Connection:
+        """A connection to look things up by: on SQLite one that was used before, if there is one."""
+        if self.sqlite:
+            with suppress(IndexError):
+                return self._readers.pop()
+        return self._engine.connect()
 
-    @contextmanager
-    def _undoing(self, batch: _Batch) -> Iterator[None]:
-        """Where a database refuses to go on after trouble with a question, the batch is broken by it."""
-        try:
-            yield
-        except (SQLAlchemyError, self._driver_error):
-            if not self.sqlite:
-                self._end(batch, commit=False)
-                batch.broken = self._undone()
-            raise
+    def _take_back(self, lent: Connection, era: int) -> None:
+        if self.sqlite and era == self._era and not lent.invalidated:
+            self._readers.append(lent)
+        else:
+            self._drop(lent, era)
 
     def _open(self, batch: _Batch) -> Connection:
         """Begin this thread's transaction, in its turn."""

@@ -6,17 +6,21 @@ a statement to the driver, which costs several times what the statement does.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import insert
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import sqlite as lite
 from sqlalchemy.exc import StatementError
 
 from groundtrace.store.tables import Said, is_plain, plain
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Dialect
+    from sqlalchemy import Connection, Dialect, Table
     from sqlalchemy.sql.base import Executable
     from sqlalchemy.types import TypeEngine
 
@@ -76,6 +80,26 @@ class Prepared:
         if spelled is None:
             spelled = self._spelled[dialect.name] = _Spelled(self._statement, dialect, self._columns)
         return spelled
+
+
+@functools.cache
+def adding(table: Table) -> Prepared:
+    """A row more in a table."""
+    return Prepared(insert(table).inline(), _given(table))
+
+
+@functools.cache
+def replacing(table: Table, *, sqlite: bool) -> Prepared:
+    """A row that takes the place of the one with its key."""
+    made = lite.insert(table) if sqlite else postgresql.insert(table)
+    keys = [column.name for column in table.primary_key]
+    rest = {column.name: made.excluded[column.name] for column in table.columns if not column.primary_key}
+    return Prepared(made.on_conflict_do_update(index_elements=keys, set_=rest), _given(table))
+
+
+def _given(table: Table) -> list[str]:
+    """The columns a row has values for; the database counts `seq`."""
+    return [column.name for column in table.columns if column.name != "seq"]
 
 
 class _Spelled:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import uuid
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from groundtrace.errors import PlanError
-from groundtrace.model import NAMESPACE, Attempt, Intent, Label, Receipt, Reply, Run, Scorecard, Usage, dump, load
+from groundtrace.model import (
+    NAMESPACE,
+    Attempt,
+    Intent,
+    Label,
+    Reply,
+    Run,
+    Scorecard,
+    Usage,
+    canonical,
+    dump,
+    load,
+    named,
+)
 from groundtrace.store.textless import masked, textless
 from groundtrace.store.trouble import ANEW
 
@@ -21,6 +34,10 @@ if TYPE_CHECKING:
     from groundtrace.model import Record, Ref
 
 T = TypeVar("T")
+
+Scores: TypeAlias = dict[str, tuple[str, str | None, str | None]]
+"""By feedback id, of scores of one card with one content: the name, and what became of the write and why (None: it is
+not known)."""
 
 
 def now() -> str:
@@ -50,7 +67,7 @@ def value(kind: type[T], text: str) -> T:
 
 def record_key(ref: Ref, record_id: str) -> str:
     """The same for the same record, whichever run reads it; ids alone may be shared by two platforms."""
-    return str(uuid.uuid5(NAMESPACE, json.dumps([ref.platform, ref.trace_id, ref.span_id, record_id])))
+    return named(NAMESPACE.bytes, json.dumps([ref.platform, ref.trace_id, ref.span_id, record_id]))
 
 
 def record_row(record: Record) -> dict[str, Any]:
@@ -126,7 +143,8 @@ def card_row(card: Scorecard, *, keep_text: bool) -> dict[str, Any]:
 
 def waiting(card: Scorecard) -> dict[str, Any]:
     """Whether and where a card waits for a person."""
-    return {"waits": card.waits or "", "unit": card.weakest and card.weakest.unit}
+    weakest = card.weakest
+    return {"waits": card.waits or "", "unit": weakest and weakest.unit}
 
 
 def card_of(text: str) -> Scorecard:
@@ -146,14 +164,20 @@ def label_of(row: Row[*tuple[Any, ...]]) -> Label:
     return Label(**told, when=row.decided)
 
 
-def intent_of(row: Row[*tuple[Any, ...]]) -> Intent:
-    """A write that was noted."""
-    return Intent(**{name: getattr(row, name) for name in Intent.model_fields})
+def spelled(scores: Scores) -> str:
+    """Scores of one content as a row has them."""
+    return canonical([[ident, *fate] for ident, fate in scores.items()]).decode()
 
 
-def receipt_of(row: Row[*tuple[Any, ...]]) -> Receipt:
-    """What became of a write."""
-    return Receipt(**{name: getattr(row, name) for name in Receipt.model_fields})
+def scores_of(text: str) -> Scores:
+    """Scores of one content as they were before `spelled`."""
+    return {ident: (score, state, why) for ident, score, state, why in json.loads(text)}
+
+
+def intents_of(row: Row[*tuple[Any, ...]]) -> Iterator[Intent]:
+    """Writes that were noted together."""
+    for ident, (score, _, _) in scores_of(row.scores).items():
+        yield Intent(sink=row.sink, card_id=row.card_id, score=score, feedback_id=ident, content_hash=row.content_hash)
 
 
 def run_of(row: Row[*tuple[Any, ...]], state: str) -> Run:

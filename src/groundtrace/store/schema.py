@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -18,14 +19,14 @@ from groundtrace.store.tables import meta, metadata, said
 from groundtrace.store.trouble import ANEW, trouble
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from groundtrace.store.address import Address
     from groundtrace.store.database import Database
 
 Step: TypeAlias = "Callable[[Connection], None]"
 
-VERSION = 4
+VERSION = 5
 """The tables as `tables.py` has them."""
 
 
@@ -69,17 +70,20 @@ def _spending(connection: Connection) -> None:
     connection.execute(text("CREATE INDEX IF NOT EXISTS groundtrace_replies_time ON groundtrace_replies (time)"))
 
 
+def _counted(connection: Connection) -> str:
+    """A column that grows with every row and is never given twice."""
+    if connection.dialect.name == "postgresql":
+        return "BIGSERIAL PRIMARY KEY"
+    return "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"
+
+
 def _deliveries(connection: Connection) -> None:
     """Traces that a platform's rules named and that are to be evaluated."""
-    seq = (
-        "BIGSERIAL PRIMARY KEY"
-        if connection.dialect.name == "postgresql"
-        else "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"
-    )
     connection.execute(
         text(
-            f"CREATE TABLE IF NOT EXISTS groundtrace_inbox (seq {seq}, platform TEXT NOT NULL, project TEXT NOT NULL, "
-            "trace_id TEXT NOT NULL, turn BIGINT NOT NULL, attempts INTEGER NOT NULL, time TEXT NOT NULL)"
+            f"CREATE TABLE IF NOT EXISTS groundtrace_inbox (seq {_counted(connection)}, "
+            "platform TEXT NOT NULL, project TEXT NOT NULL, trace_id TEXT NOT NULL, "
+            "turn BIGINT NOT NULL, attempts INTEGER NOT NULL, time TEXT NOT NULL)"
         )
     )
     place = "groundtrace_inbox_trace ON groundtrace_inbox (platform, project, trace_id)"
@@ -88,7 +92,42 @@ def _deliveries(connection: Connection) -> None:
     connection.execute(text(f"CREATE INDEX IF NOT EXISTS {order}"))
 
 
-STEPS: Mapping[int, Step] = MappingProxyType({2: _reviews, 3: _spending, 4: _deliveries})
+def _together(connection: Connection) -> None:
+    """Scores of a card that have one content at one sink are one row: what waits there, and what stands."""
+    row = "sink TEXT NOT NULL, content_hash TEXT NOT NULL, scores TEXT NOT NULL, time TEXT NOT NULL, run TEXT NOT NULL"
+    keyed = "" if connection.dialect.name == "postgresql" else " WITHOUT ROWID"
+    key = f"PRIMARY KEY (card_id, sink, content_hash)){keyed}"
+    for line in (
+        f"CREATE TABLE groundtrace_writes (seq {_counted(connection)}, card_id TEXT NOT NULL, {row})",
+        "CREATE INDEX groundtrace_writes_card ON groundtrace_writes (card_id, sink)",
+        f"CREATE TABLE groundtrace_standing (card_id TEXT NOT NULL, {row}, {key}",
+    ):
+        connection.execute(text(line))
+    of = "sink, card_id, content_hash, scores, time, run) VALUES (:sink, :card_id, :content_hash, :scores, :time, :run"
+    for asked, told in (
+        ("SELECT * FROM groundtrace_outbox ORDER BY seq", f"INSERT INTO groundtrace_writes ({of})"),
+        (
+            "SELECT * FROM groundtrace_receipts WHERE standing ORDER BY card_id, sink, content_hash, score",
+            f"INSERT INTO groundtrace_standing ({of})",
+        ),
+    ):
+        found = connection.execute(text(asked).execution_options(yield_per=500))
+        for _, alike in itertools.groupby(found, key=lambda row: (row.card_id, row.sink, row.content_hash)):
+            connection.execute(text(told), _joined(list(alike)))
+    for table in ("groundtrace_outbox", "groundtrace_receipts"):
+        connection.execute(text(f"DROP TABLE {table}"))
+
+
+def _joined(alike: list[Row[Any]]) -> dict[str, str]:
+    """Rows of version 4, of scores of a card that have one content at one sink, as one."""
+    last = alike[-1]
+    texts = ((row.feedback_id, row.score, row.state, row.reason) for row in alike)
+    scores = json.dumps([[None if one is None else said(one) for one in row] for row in texts])
+    of = {"sink": last.sink, "card_id": last.card_id, "content_hash": last.content_hash}
+    return of | {"scores": scores, "time": last.time, "run": last.run}
+
+
+STEPS: Mapping[int, Step] = MappingProxyType({2: _reviews, 3: _spending, 4: _deliveries, 5: _together})
 """What brings a store from version n - 1 to n, by n. A step is never changed once it was released."""
 
 _LOCK = 6010031

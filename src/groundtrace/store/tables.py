@@ -170,35 +170,30 @@ labels = Table(
 )
 
 outbox = Table(
-    "groundtrace_outbox",
+    "groundtrace_writes",
     metadata,
     _seq(),
     _text("sink"),
     _text("card_id"),
-    _text("score"),
-    _text("feedback_id"),
     _text("content_hash"),
-    Column("state", Said),
-    Column("reason", Said),
+    _text("scores"),
     *_made(),
     sqlite_autoincrement=True,
 )
-Index("groundtrace_outbox_place", outbox.c.sink, outbox.c.feedback_id, outbox.c.content_hash, unique=True)
+"""Writes that were noted and not confirmed: scores of a card that have one content, together."""
+Index("groundtrace_writes_card", outbox.c.card_id, outbox.c.sink)
 
-receipts = Table(
-    "groundtrace_receipts",
+standing = Table(
+    "groundtrace_standing",
     metadata,
+    _text("card_id", key=True),
     _text("sink", key=True),
-    _text("feedback_id", key=True),
     _text("content_hash", key=True),
-    _text("card_id"),
-    _text("score"),
-    _text("state"),
-    Column("reason", Said),
-    Column("standing", Boolean, nullable=False),
+    _text("scores"),
     *_made(),
+    sqlite_with_rowid=False,
 )
-Index("groundtrace_receipts_card", receipts.c.card_id)
+"""What stands there since it was confirmed, in the same way."""
 
 inbox = Table(
     "groundtrace_inbox",
