@@ -257,8 +257,8 @@ class Report:
             about=About(
                 calls=len(asked),
                 cached=len(told) - len(asked),
-                tokens_in=sum([usage.input for usage in used]),
-                tokens_out=sum([usage.output for usage in used]),
+                tokens_in=sum(usage.input for usage in used),
+                tokens_out=sum(usage.output for usage in used),
                 cost=sum(costs) if costs else None,
             ),
         )

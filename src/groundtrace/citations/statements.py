@@ -56,7 +56,7 @@ _LEAD_IN = re.compile(
 )
 _SOURCES = re.compile(r"\W*(?:sources?|references?|citations?|quellen|fuentes|références)\b", re.IGNORECASE)
 _SIGNS = ("**", "__", "`")
-_ENDS = re.compile(r"[^A-Za-z0-9 ,;:'$%/-]|:(?!\d)")  # whatever may end a sentence
+_ENDS = re.compile(r"[^A-Za-z0-9 ,;:'$%/-]")  # whatever may end a sentence
 _TURN = re.compile(r"[.!?] +(?=[A-Z])")
 _LAST = re.compile(r"[.!?]? *\Z")
 _GOES_ON = re.compile(r"\s*(?:[,;:]|\s(?:and|but|while|which|who|whereas|or|so|though|although)\b)")
