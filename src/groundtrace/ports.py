@@ -138,7 +138,8 @@ class Judge(Protocol):
     """Answers cases. `id` names the model and every setting that changes a reply; `limits` what it can't see.
 
     One that costs money may also have `priced`, whether its price is known, and `price(usage)`, in US dollars; one that
-    waits for long `stop_when(stopping)`; one that can leave what is in flight `cut_when(late)`; any of them `notes()`,
+    waits for long `stop_when(stopping)`; one that can leave what is in flight `cut_when(late)`; one that knows that no
+    answer comes just now `when_idle(what)`, what it calls then in the thread that hears; any of them `notes()`,
     for the report, `trouble()`, why it gives no answer just now, `doctor()`, and `check()`, which raises PlanError
     where something is missing that no case can do without, such as a key, and asks nobody.
     """

@@ -250,13 +250,18 @@ def _cleaned(value: object) -> object:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {clean(str(key)): _cleaned(item) for key, item in value.items()}
+        return {clean(_key(key)): _cleaned(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_cleaned(item) for item in value]
     try:
         return _cleaned(parts(value))
     except TypeError:
         return to_jsonable_python(value)
+
+
+def _key(key: object) -> str:
+    """A key as JSON has it."""
+    return key if isinstance(key, str) else str(next(iter(to_jsonable_python({key: None}))))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import functools
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -124,8 +124,7 @@ class _Gate:
 
     def together(self) -> AbstractContextManager[None]:
         """What is told inside is kept at its end, as one."""
-        memory = self._hearing.memory
-        return memory.batch() if memory else nullcontext()
+        return self._hearing.together()
 
 
 @dataclass
@@ -198,7 +197,7 @@ class _Hearing:
         self._records = iter(records)
         self._rubrics = rubrics
         self.judge = judge
-        self.memory = memory
+        self._memory = memory
         self._referrals = referrals
         self._batch_id = batch_id
         self._stopping = stopping
@@ -211,6 +210,9 @@ class _Hearing:
         self._referred: deque[tuple[_Under, Rubric]] = deque()
         self._done: deque[tuple[_Under, Scorecard | None]] = deque()
         self._exhausted = False
+        self._gathers = False
+        self._told: list[Callable[[], None]] = []
+        """What replies told and the memory was not told yet: of one turn of the judge's, at most."""
 
     @property
     def over(self) -> bool:
@@ -278,7 +280,7 @@ class _Hearing:
 
         Whatever it was made from, one that weighs more than this judge's word needs no question.
         """
-        known = self.memory.card(ident, subject_of(basis)) if self.memory else None
+        known = self._memory.card(ident, subject_of(basis)) if self._memory else None
         if known is None:
             return None
         if outranks(known, (self._deeper or self.judge).kind, basis):
@@ -289,11 +291,11 @@ class _Hearing:
 
     def _recalled(self, case: Case) -> bool:
         """Whether an equal question was answered before, and the answer still passes the gate."""
-        if self.memory is None:
+        if self._memory is None:
             return False
         opened = self._open[case.record_id, case.rubric]
         digest = opened.digests[case.slot] = case.digest
-        known = self.memory.reply(self.judge.id, digest)
+        known = self._memory.reply(self.judge.id, digest)
         if known is None:
             return False
         recalled = replace(known, cached=True)
@@ -311,11 +313,11 @@ class _Hearing:
         if opened is None or case.slot in opened.findings:
             return None
         finding, faults, notes = self._hold(opened, case, reply)
-        if self.memory:
-            question, of_card = opened.digests[case.slot], card_id(opened.record.ref, case.rubric)
-            with self.memory.batch():
-                self._keep(opened.under)
-                self.memory.keep_reply(self.judge.id, question, reply, faults, card_id=of_card, slot=case.slot)
+        keep = functools.partial(self._keep_reply, opened, case, reply, faults)
+        if self._gathers:
+            self._told.append(keep)
+        else:
+            self._keep_told([keep])
         self._note(opened, case, reply, faults, notes)
         if finding is not None and (not faults or case.remark is not None):
             opened.findings[case.slot] = _flagged(finding, reply.flags)
@@ -325,10 +327,33 @@ class _Hearing:
         opened.findings[case.slot] = _unscored(case.slot, "judge_failed" if reply.fault else "invalid_verdict", faults)
         return None
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Keep what replies tell inside in one step at the end: a memory is not held while they are looked at."""
+        self._gathers = True
+        try:
+            yield
+        finally:
+            self._gathers, told, self._told = False, self._told, []
+            self._keep_told(told)
+
+    def _keep_told(self, told: Sequence[Callable[[], None]]) -> None:
+        if self._memory and told:
+            with self._memory.batch():
+                for keep in told:
+                    keep()
+
+    def _keep_reply(self, opened: _Open, case: Case, reply: Reply, faults: tuple[str, ...]) -> None:
+        """Keep a reply, and the record it is about."""
+        if self._memory:
+            question, of_card = opened.digests[case.slot], card_id(opened.record.ref, case.rubric)
+            self._keep(opened.under)
+            self._memory.keep_reply(self.judge.id, question, reply, faults, card_id=of_card, slot=case.slot)
+
     def _keep(self, under: _Under) -> None:
         """Keep a record that something is said of now, once."""
-        if self.memory and not under.kept:
-            self.memory.keep_record(under.record)
+        if self._memory and not under.kept:
+            self._memory.keep_record(under.record)
             under.kept = True
 
     def answered(self, case: Case, reply: Reply) -> None:
@@ -411,7 +436,7 @@ class _Hearing:
                 "judge": self.judge.id,
                 "judge_kind": self.judge.kind,
                 "limits": self.judge.limits,
-                "temperature": opened.temperature,
+                "temperature": None if opened.temperature is None else float(opened.temperature),
                 "timestamp": dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
                 "batch_id": self._batch_id,
                 "basis": opened.basis,

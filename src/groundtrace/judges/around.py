@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from groundtrace.ports import Judge
 
-_PASSED_ON = ("notes", "doctor", "check", "priced", "price", "stop_when", "cut_when", "trouble", "traces")
+_PASSED_ON = ("notes", "doctor", "check", "priced", "price", "stop_when", "cut_when", "when_idle", "trouble", "traces")
 """What a judge may have beyond the port: it is had of the one inside, or not at all."""
 
 

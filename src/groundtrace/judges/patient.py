@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from groundtrace.errors import PlanError, PlatformError
@@ -78,7 +78,7 @@ class _Flight:
 
     def __init__(self, source: Iterator[Case], again: Again) -> None:
         self._source, self._again = source, again
-        self.together = getattr(again, "together", nullcontext)
+        self._together = getattr(again, "together", nullcontext)
         self._open: dict[Key, tuple[Case, Reply | None]] = {}
         self.raised = False
         """Whether the cases or the gate raised: it is so while they run."""
@@ -103,6 +103,14 @@ class _Flight:
         self.raised = False
         self._open[_key(case)] = (case, reply) if repeat is None else (repeat, None)
         return repeat
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """The gate's, for replies that came at the same time; what its end raises is not the judge's either."""
+        with self._together():
+            yield
+            self.raised = True
+        self.raised = False
 
     def land(self, case: Case) -> None:
         """Its reply came."""

@@ -69,6 +69,11 @@ class Purse:
         self.notes: tuple[str, ...] = ()
         """Why no more traces were taken, for the report."""
 
+    @property
+    def capped(self) -> bool:
+        """Whether there is an end to it."""
+        return self._cap is not None
+
     def is_empty(self) -> bool:
         """Whether no more may be spent today (UTC): the cap is reached, or what was spent is not known."""
         if self._cap is None:

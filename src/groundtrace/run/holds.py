@@ -69,7 +69,7 @@ class Holds:
         return True
 
     def take_all(self, keys: Sequence[str]) -> list[bool]:
-        """As `take`, of many: which of them are ours. In one order in all runs, so that none waits for each other."""
+        """As `take`, of many: which of them are ours. In one order in all runs, for others wait until all are taken."""
         with self._memory.batch():
             ours = {key: self.take(key) for key in sorted(set(keys))}
         return [ours[key] for key in keys]
@@ -81,8 +81,8 @@ class Holds:
         return time.monotonic() < until or self.take(key)
 
     def release(self, keys: Iterable[str]) -> None:
-        """Give traces back."""
-        for key in keys:
+        """Give traces back; in the order all runs take them, so that of two none waits for the other for ever."""
+        for key in sorted(keys):
             with self._lock:
                 self._until.pop(key, None)
             self._memory.release(key, self._owner)

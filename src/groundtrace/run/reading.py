@@ -114,7 +114,9 @@ class Reading:
 
     def _taken(self, traces: Callable[[], Iterator[Trace]]) -> Iterator[Record]:
         """The records of the traces that are ours to work on and that there is money for."""
-        coming, at_once = self._traces(traces), _AT_ONCE if getattr(self._source, "at_hand", False) else 1
+        waits = not getattr(self._source, "at_hand", False)
+        # Where money may run out, others have what is left.
+        coming, at_once = self._traces(traces), 1 if waits or self._choosing.purse.capped else _AT_ONCE
         while some := list(islice(coming, at_once)):
             keys = [] if self._choosing.purse.is_empty() else [key_of(trace.ref) for trace in some]
             ours = dict(zip(keys, self._take(keys), strict=True))

@@ -131,9 +131,14 @@ class River:
         """Who judges, in the order they are asked."""
         return f"{self.judge.id}, then {self.full.id}" if self.full else self.judge.id
 
+    @property
+    def asked(self) -> tuple[Patient, ...]:
+        """The judges, in the order they are asked."""
+        return (self.judge, self.full) if self.full else (self.judge,)
+
     def knock(self) -> None:
         """Have the judges open what they need and ask nothing: PlanError where a key is missing, say."""
-        for judge in filter(None, (self.judge, self.full)):
+        for judge in self.asked:
             for _ in judge.hear((), lambda _case, _reply: None):
                 pass
 
@@ -154,7 +159,12 @@ class River:
         """Read one source to its end; its cards go to these sinks. `before` is what the sources before it gave."""
         reading = self.reading(source, holds)
         kind = (self.full or self.judge).kind
-        writing = Writing(doors, self.memory, holds, kind, headline_only=self.plan.scores == "headline")
+        headline_only, heard = self.plan.scores == "headline", self.asked[-1]
+        never_waits = self.asked[0].kind == heard.kind == "offline" and getattr(source, "at_hand", False)
+        rests = never_waits or hasattr(heard, "when_idle")
+        writing = Writing(doors, self.memory, holds, kind, headline_only=headline_only, rests=rests)
+        # Of two judges the last is heard in this thread, and hears nothing while the first waits.
+        getattr(heard, "when_idle", _unasked)(functools.partial(_rest, writing))
         passage = _Passage(self, reading, writing, before)
         try:
             with Isolated("keeping scores", writing.fail):
@@ -171,8 +181,7 @@ class River:
         if reading.cut or passage.broken or writing.vain >= _VAIN or self.stopping():
             self.cut(reading.cut)
         notes = [*_notes(f"source {source.platform}", source), *self.choosing.purse.notes, *self.budget.notes]
-        judges = (self.judge, self.full) if self.full else (self.judge,)
-        notes += [note for judge in judges for note in _notes(f"judge {judge.id}", judge)]
+        notes += [note for judge in self.asked for note in _notes(f"judge {judge.id}", judge)]
         notes += [note for door in doors for note in _notes(f"sink {door.shown}", door.sink)]
         notes += [note for rubric in self.rubrics for note in _notes(f"rubric {rubric.name}", rubric)]
         return reading.report + Report(notes=tuple(notes)) + writing.report
@@ -349,6 +358,16 @@ def _home(source: Source) -> Door:
 
 def _unsaid(_: str) -> None:
     """Nothing was weighed yet."""
+
+
+def _rest(writing: Writing) -> None:
+    """Write what waits; trouble with that is no trouble of the judge's, in whose middle it is done."""
+    with Isolated("keeping scores", writing.fail):
+        writing.rest()
+
+
+def _unasked(_: Callable[[], None]) -> None:
+    """One that never waits."""
 
 
 def _unstopped(_: Callable[[], bool]) -> None:

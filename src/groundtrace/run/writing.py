@@ -29,7 +29,7 @@ BATCH = 16
 
 _MOST, _SOON = 128, 0.25
 """Cards written at once where they come quickly, and the seconds after a batch within which more than `BATCH` wait: one
-lock, look-up and word to the disk is then shared by many, and those of a slow judge are there as soon as ever."""
+lock, look-up and word to the disk is then shared by many. Only where somebody says when no more come (`rest`)."""
 
 _LEFT_OUT = "partial and not sent"
 """What the report calls a card that has nothing to send."""
@@ -75,7 +75,10 @@ _Due: TypeAlias = "tuple[list[Receipt], dict[tuple[str, str], Intent]]"
 
 
 class Writing:
-    """Writes the cards of one source; `kind` is the judge's whose run this is."""
+    """Writes the cards of one source; `kind` is the judge's whose run this is.
+
+    With `rests` somebody calls `rest` where no more cards come for a while, so that more may wait where many come.
+    """
 
     def __init__(
         self,
@@ -85,6 +88,7 @@ class Writing:
         kind: JudgeKind,
         *,
         headline_only: bool = False,
+        rests: bool = False,
     ) -> None:
         self._headline_only = headline_only
         self._doors, self._memory, self._holds, self._kind = doors, memory, holds, kind
@@ -97,7 +101,7 @@ class Writing:
         own = [size for door in doors if isinstance(size := getattr(door.sink, "batch", None), int)]
         self.batch = max([BATCH, *own])
         """Cards written at once: more where a sink asks its platform before each batch, and may ask but rarely."""
-        self._most = self.batch if own else _MOST
+        self._most = _MOST if rests and not own else self.batch
         self._grows = 0.0
         """Until when more than that may wait, by a clock that is never set: only after a batch that reached a sink."""
         self.vain = 0
@@ -120,6 +124,11 @@ class Writing:
         self._waiting[card.id] = _Leaving(card, kept, told if goes else None, reports)
         waiting = len(self._waiting)
         if waiting >= self._most or (waiting >= self.batch and time.monotonic() >= self._grows):
+            self.flush()
+
+    def rest(self) -> None:
+        """Write what waits: no more come just now."""
+        if self._waiting or self._finished:
             self.flush()
 
     def finish(self, trace: str | None) -> None:

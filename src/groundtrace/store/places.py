@@ -6,12 +6,13 @@ one row costs a fifth of five.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, select, text, update
 
 from groundtrace.model import Receipt
 from groundtrace.store import rows
@@ -28,19 +29,16 @@ _IDS = tuple(f"id_{n}" for n in range(100))
 """Cards asked about in one statement; where fewer are, the last is asked about again."""
 
 _SOME: list[BindParameter[str]] = [bindparam(name) for name in _IDS]
-_NOTED = (
+_NOTED = Prepared(
     select(outbox.c.seq, outbox.c.card_id, outbox.c.content_hash, outbox.c.scores)
     .where(outbox.c.sink == bindparam("sink"), outbox.c.card_id.in_(_SOME))
     .order_by(outbox.c.seq)
 )
-_STANDING = (
+_STANDING = Prepared(
     select(standing.c.card_id, standing.c.content_hash, standing.c.scores)
     .where(standing.c.sink == bindparam("sink"), standing.c.card_id.in_(_SOME))
     .order_by(standing.c.card_id)
 )
-_LOOK = Prepared(_NOTED), Prepared(_STANDING)
-_HOLD = Prepared(_NOTED.with_for_update()), Prepared(_STANDING.with_for_update())
-"""Where other writers do not wait for a whole database, they do for these rows."""
 
 _CHANGE = Prepared(update(outbox).where(outbox.c.seq == bindparam("at")).values(scores=bindparam("now")))
 _DROP = Prepared(delete(outbox).where(outbox.c.seq == bindparam("at")))
@@ -51,6 +49,8 @@ _OVER = Prepared(
         standing.c.content_hash == bindparam("of_content"),
     )
 )
+
+_LOCKS = text("SELECT pg_advisory_xact_lock(key) FROM unnest(CAST(:keys AS bigint[])) AS key")
 
 _Card = tuple[str, str]
 """A sink and a card's id."""
@@ -84,16 +84,17 @@ class Places:
         by_sink: dict[str, dict[str, None]] = {}
         for write in writes:
             by_sink.setdefault(write.sink, {})[write.card_id] = None
-        noted, standing = _HOLD if hold else _LOOK
+        if hold:
+            _hold(connection, [(sink, ident) for sink, cards in by_sink.items() for ident in cards])
         for sink, cards in by_sink.items():
             ids = list(cards)
             for at in range(0, len(ids), len(_IDS)):
                 some = ids[at : at + len(_IDS)]
                 asked = {"sink": sink, **dict(zip_longest(_IDS, some, fillvalue=some[-1]))}
-                for row in noted.every(connection, asked):
+                for row in _NOTED.every(connection, asked):
                     waits = _Noted(row.content_hash, rows.scores_of(row.scores), row.seq, changed=False)
                     found._noted.setdefault((sink, row.card_id), []).append(waits)
-                for row in standing.every(connection, asked):
+                for row in _STANDING.every(connection, asked):
                     found._standing.setdefault((sink, row.card_id), {})[row.content_hash] = rows.scores_of(row.scores)
         return found
 
@@ -169,3 +170,14 @@ class Places:
                 over.append({"of": ident, "of_sink": sink, "of_content": content})
         replacing(standing, sqlite=sqlite).run_all(connection, stands)
         _OVER.run_all(connection, over)
+
+
+def _hold(connection: Connection, cards: Iterable[_Card]) -> None:
+    """Let others who write of these cards wait until this transaction ends, also where there is no row to be held yet.
+
+    SQLite has one writer at a time anyway. In one order for all, so that of two none waits for the other for ever.
+    """
+    if connection.dialect.name == "postgresql":
+        held = {hashlib.sha256(f"{sink}\0{ident}".encode("utf-8", "replace")).digest() for sink, ident in cards}
+        keys = sorted(int.from_bytes(one[:8], signed=True) for one in held)
+        connection.execute(_LOCKS, {"keys": keys})

@@ -55,6 +55,7 @@ class LlmJudge:
         self._price = price_of(settings)
         self._taken = Taken.of(settings)
         self._late = self._stopping = never
+        self._idle: Callable[[], None] = _resting
         self._away, self._since = "", 0.0
         """Why it gives no answer, and since when."""
 
@@ -84,11 +85,15 @@ class LlmJudge:
 
     def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
         """Each case with its last reply, as they finish; PlatformError where no call can ever succeed."""
-        yield from hear(cases, again, self._session, self.settings.concurrency, self._is_late)
+        yield from hear(cases, again, self._session, self.settings.concurrency, self._is_late, idle=self._idle)
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
         """Wait no more for a provider in trouble once `stopping` says so; what is in flight at another finishes."""
         self._stopping = stopping
+
+    def when_idle(self, what: Callable[[], None]) -> None:
+        """Call `what` while no answer comes, in the thread that hears: what was put off until there are more is due."""
+        self._idle = what
 
     def cut_when(self, late: Callable[[], bool]) -> None:
         """End a hearing once it is `late`, with what is in flight: that has no reply then."""
@@ -162,6 +167,10 @@ class LlmJudge:
             stop=answer.stop if answer else "",
             temperature=question.temperature,
         )
+
+
+def _resting() -> None:
+    """Nothing was put off."""
 
 
 def _nonces() -> Iterator[str]:

@@ -16,7 +16,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,6 +31,7 @@ _Word: TypeAlias = "tuple[Case | None, BaseException | None]"
 _Came: TypeAlias = "tuple[Case, Reply, asyncio.Future[_Word]]"
 """A reply, and who waits for the gate's word on it."""
 _Passed: TypeAlias = "tuple[Case, Reply, asyncio.Future[_Word], Case | None]"
+"""The same with the gate's word: the case to ask again, or None."""
 Session: TypeAlias = "Callable[[], AbstractAsyncContextManager[Ask]]"
 """Opens what the calls need inside the loop, gives what asks a case, and closes it in the end."""
 
@@ -50,15 +51,18 @@ def hear(
     session: Session,
     concurrency: int,
     late: Callable[[], bool] = lambda: False,
+    *,
+    idle: Callable[[], None] = lambda: None,
 ) -> Iterator[Heard]:
     """Each case with its last reply, as they finish; what `cases`, `again` or `session` raise is raised here.
 
     Closing the iterator cancels what is in flight and waits until no task and no thread is left; so does `late`, which
-    is asked all the time: what was in flight then has no reply.
+    is asked all the time: what was in flight then has no reply. `idle` is called in the reader's thread, a few times a
+    second, while nothing is heard.
     """
     hearing = _Hearing(iter(cases), again, session=session, concurrency=max(1, concurrency))
     try:
-        yield from hearing.heard(late)
+        yield from hearing.heard(late, idle)
     finally:
         hearing.stop()
 
@@ -81,10 +85,10 @@ class _Hearing:
         # In the context of who hears: what is asked inside a tracer's "leave me alone" is left alone.
         self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="judge", daemon=True)
 
-    def heard(self, late: Callable[[], bool]) -> Iterator[Heard]:
+    def heard(self, late: Callable[[], bool], idle: Callable[[], None]) -> Iterator[Heard]:
         self._thread.start()
         taken = 0
-        while (items := self._next(late)) is not None:
+        while (items := self._next(late, idle)) is not None:
             if isinstance(items, BaseException):
                 raise items
             for item in items:
@@ -94,13 +98,15 @@ class _Hearing:
                     taken = 0
                 yield item
 
-    def _next(self, late: Callable[[], bool]) -> list[Heard] | BaseException | None:
+    def _next(self, late: Callable[[], bool], idle: Callable[[], None]) -> list[Heard] | BaseException | None:
         """What was heard, or how it ended; None as well once it is late and nothing that was heard is left."""
         if self._done.empty():
             self._waiting.set()
         while not late():
-            with suppress(queue.Empty):
+            try:
                 return self._done.get(timeout=_LOOK)
+            except queue.Empty:
+                idle()
         if self._left is None:
             self._left = self._done.qsize()
         self._left -= 1

@@ -189,14 +189,23 @@ class _First:
 
     def __init__(self, url: str, made: Any) -> None:
         self.url, self._made = url, made
-        own = (b"idempotency-key", b"content-length")
-        self._headers = [(name, value) for name, value in made.headers.raw if name.lower() not in own]
+        names = [name.lower() for name, _ in made.headers.raw]
+        self._keyed = _KEY in names  # not in all of its releases
+        self._headers = [
+            header
+            for name, header in zip(names, made.headers.raw, strict=True)
+            if name not in (_KEY, b"content-length")
+        ]
 
     def like(self, key: str, words: bytes) -> Any:
-        """The same with another key and other words."""
-        made = self._made
-        headers = [*self._headers, (b"Idempotency-Key", key.encode())]
+        """The same with other words, and another key where it has one."""
+        made, headers = self._made, self._headers
+        if self._keyed:
+            headers = [*headers, (_KEY, key.encode())]
         return type(made)(made.method, made.url, headers=headers, content=words, extensions=made.extensions)
+
+
+_KEY = b"idempotency-key"
 
 
 def _words(options: Any) -> Any:
