@@ -382,7 +382,7 @@ def test_replies_survive_odd_text() -> None:
 
 
 class FourAtATime(ScriptedJudge):
-    """Puts four replies to the gate at once, and looks meanwhile how many the store holds for others."""
+    """Puts four replies to the gate at once; looks how many the store holds meanwhile, and whether others may write."""
 
     def __init__(self, store: str) -> None:
         super().__init__({"score": 4})
@@ -401,7 +401,8 @@ class FourAtATime(ScriptedJudge):
             yield from heard
 
     def _kept(self) -> int:
-        with closing(sqlite3.connect(self.store)) as others:
+        with closing(sqlite3.connect(self.store, timeout=0, isolation_level=None)) as others:
+            others.execute("BEGIN IMMEDIATE")
             return int(others.execute("SELECT count(*) FROM groundtrace_replies").fetchone()[0])
 
 

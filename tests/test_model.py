@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Union
 
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -277,3 +278,27 @@ def test_a_card_shows_what_it_vouches_for() -> None:
     assert card.headline is card.scores[0]
     assert load(Scorecard, dump(card)) == card
     assert load(Case, dump(sample_case())) == sample_case()
+
+
+@pytest.mark.parametrize("figure", [0, 1, True, 4])
+def test_a_card_hashes_the_same_when_it_was_kept_whatever_a_plugin_put_in_it(figure: float) -> None:
+    """A whole number where one with a point belongs: a copy of a value is not checked."""
+    card = sample_card()
+    score = card.scores[0].model_copy(update={"value": figure, "low": 0})
+    card = card.model_copy(update={"temperature": figure, "confidence": figure, "scores": (score,)})
+    kept = load(Scorecard, dump(card))
+    assert dump(kept) == dump(card)
+    assert kept.content_hash == card.content_hash
+
+
+class Reserved(Scorecard):
+    """A plugin's card, which keeps something to itself."""
+
+    secret: str = pydantic.Field(default="not told", exclude=True)
+
+
+def test_what_a_plugins_value_keeps_to_itself_is_not_written() -> None:
+    """Nor is it in the hash."""
+    card = Reserved(**vars(sample_card()))
+    assert "not told" not in dump(card)
+    assert card.content_hash == card.model_copy(update={"secret": "another"}).content_hash

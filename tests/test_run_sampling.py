@@ -19,8 +19,11 @@ from groundtrace.errors import PlanError
 from groundtrace.memory import InMemory
 from groundtrace.model import Ref, Reply
 from groundtrace.plan import Plan
+from groundtrace.plugins import load
 from groundtrace.ports import Memory
 from groundtrace.run import run
+from groundtrace.run.holds import Holds, key_of
+from groundtrace.run.river import River
 from groundtrace.sampling import sample
 from groundtrace.store import open_store
 
@@ -222,6 +225,21 @@ def test_a_day_costs_no_more_than_its_cap(folder: Path, memory: Open) -> None:
         again = run(capped(5.0, "priced:1.0"), memory=kept)
     assert (again.traces, again.passed) == (0, {"daily cost cap": 10})
     assert len(scored(folder / "cards.jsonl")["rag_faithfulness"]) == report.traces
+
+
+def test_what_there_is_no_money_for_is_left_to_others(folder: Path, memory: Open) -> None:
+    """Who has money may take it at once; nobody waits for a run that will not look at it."""
+    plan = capped(2.0, "priced:1.0")
+    with memory() as kept:
+        river = River.opened(plan, kept)
+        reading = river.reading(load("source", "jsonl:r.jsonl"), Holds(kept, "one"))
+        looked_at = []
+        for record in reading.records():
+            looked_at.append(key_of(record.ref))
+            kept.keep_reply(river.judge.id, record.id, Reply("{}", "priced", cost=1.0), ())
+        assert len(looked_at) == 2
+        others = [key for n in range(10) if (key := f"trace:jsonl:r{n}") not in looked_at]
+        assert all(map(Holds(kept, "two").take, others))
 
 
 def test_a_run_without_a_memory_keeps_to_its_cap_too(folder: Path) -> None:

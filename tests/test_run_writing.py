@@ -144,11 +144,23 @@ def test_cards_that_come_quickly_are_written_many_at_once(store: Store, monkeypa
     """The first few at once, for the sink may take none; then as many as come in a moment, up to a bound."""
     monkeypatch.setattr(time, "monotonic", lambda: 10.0)
     sink = Measuring()
-    writing = Writing([Door("up", sink)], store, None, "llm")
+    writing = Writing([Door("up", sink)], store, None, "llm", rests=True)
     for n in range(10 * BATCH):
         writing.take(numbered(n))
-    writing.flush()
+    assert sink.sizes == [BATCH, 8 * BATCH]
+    writing.rest()
+    writing.rest()
     assert sink.sizes == [BATCH, 8 * BATCH, BATCH]
+
+
+def test_where_nobody_says_that_no_more_come_only_a_few_wait(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However quickly they come: the next may take a day."""
+    monkeypatch.setattr(time, "monotonic", lambda: 10.0)
+    sink = Measuring()
+    writing = Writing([Door("up", sink)], store, None, "llm")
+    for n in range(3 * BATCH):
+        writing.take(numbered(n))
+    assert sink.sizes == [BATCH, BATCH, BATCH]
 
 
 def test_cards_that_come_slowly_are_written_as_soon_as_there_are_a_few(
@@ -158,7 +170,7 @@ def test_cards_that_come_slowly_are_written_as_soon_as_there_are_a_few(
     clock = itertools.count(1.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     sink = Measuring()
-    writing = Writing([Door("up", sink)], store, None, "llm")
+    writing = Writing([Door("up", sink)], store, None, "llm", rests=True)
     for n in range(3 * BATCH):
         writing.take(numbered(n))
     assert sink.sizes == [BATCH, BATCH, BATCH]

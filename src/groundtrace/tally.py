@@ -22,6 +22,8 @@ COST_CAP = "daily cost cap"
 
 _LOWEST = 10
 _AT_ONCE = 256
+"""Reports held back to be added up together: a sum sorts and merges what it has only once for all of them."""
+
 _NOTES = 100
 _BILLION = 10**9
 _SUPPORTED = 0.75

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import os
 import pickle
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic_core import to_json
 
 from groundtrace.adapters.jsonl import JsonlSink
 from groundtrace.adapters.ledger import Ledger, Line, Stamp, encode, stamp, writable
@@ -301,3 +303,15 @@ def test_a_card_that_no_line_can_say_keeps_no_other_back(tmp_path: Path, odd: ob
     with pytest.raises((TypeError, ValueError)):
         list(JsonlSink(str(tmp_path / "cards.jsonl")).write(cards))
     assert len((tmp_path / "cards.jsonl").read_bytes().splitlines()) == 3
+
+
+class Colour(enum.Enum):
+    """What no JSON has as a key."""
+
+    RED = "red"
+
+
+def test_keys_that_are_no_texts_are_spelled_as_in_all_json_of_ours() -> None:
+    """Else a line would not say what its hash was made of."""
+    odd = {True: 1, None: 2, Colour.RED: 3, (1, 2): 4, 1.5: 5}
+    assert json.loads(encode(odd)) == json.loads(to_json(odd))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -76,3 +77,33 @@ def test_what_the_gate_raises_is_not_the_judges() -> None:
 
     with pytest.raises(OSError, match="full"):
         list(Patient(Pooled((), ValueError())).hear(iter(CASES), full))
+
+
+class Forgetful:
+    """A gate whose memory can't keep what came together."""
+
+    def __call__(self, case: Case, reply: Reply) -> None:
+        """All is well."""
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Until it is to be kept."""
+        yield
+        raise OSError("full")
+
+
+class Together(Pooled):
+    """Puts every reply to the gate in one go."""
+
+    def hear(self, cases: Iterable[Case], again: Again) -> Iterator[tuple[Case, Reply]]:
+        """One by one."""
+        for case in cases:
+            with again.together():  # type: ignore[attr-defined]
+                again(case, Reply("{}", self.id))
+            yield case, Reply("{}", self.id)
+
+
+def test_what_could_not_be_kept_together_is_not_the_judges() -> None:
+    """It is raised, and no case is heard again."""
+    with pytest.raises(OSError, match="full"):
+        list(Patient(Together((), ValueError())).hear(iter(CASES), Forgetful()))

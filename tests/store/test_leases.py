@@ -11,6 +11,7 @@ from typing import TypeAlias
 import pytest
 from sqlalchemy import update
 
+from groundtrace.errors import PlatformError
 from groundtrace.model import Run
 from groundtrace.run.holds import Holds
 from groundtrace.store import Store, open_store, owner
@@ -82,6 +83,30 @@ def test_of_two_runs_that_take_many_at_once_each_gets_its_own_and_none_waits_for
     for thread in threads:
         thread.join(60)
     assert sorted(taken["one"] + taken["two"]) == keys
+
+
+def test_a_run_that_gives_back_what_another_takes_does_not_wait_for_it_for_ever(where: str) -> None:
+    """It gives traces back in the order they were finished, in one step, while the other takes them in one."""
+    keys = [f"trace:{n:03}" for n in range(16)]
+    broke: list[Exception] = []
+
+    def work(name: str, *, gives: bool) -> None:
+        try:
+            with open_store(where, patience=20) as store, Holds(store, name) as holds:
+                for _ in range(30):
+                    holds.take_all(keys)
+                    if gives:
+                        with store.batch():
+                            holds.release(reversed(keys))
+        except PlatformError as error:
+            broke.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,), kwargs={"gives": name == "one"}) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not broke
 
 
 def test_the_lease_of_a_killed_process_is_free_at_once(where: str, nursery: Nursery, tmp_path: Path) -> None:

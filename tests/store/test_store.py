@@ -281,3 +281,25 @@ def test_many_writes_at_once_are_as_one_after_the_other(batches: list[tuple[bool
 
 def _id(number: int) -> str:
     return f"00000000-0000-5000-8000-{number:012d}"
+
+
+def test_two_writers_of_one_card_lose_nothing_of_each_others(where: str, opened: Callable[..., Store]) -> None:
+    """Each notes and confirms a score of its own, of cards nobody has written before, at the same moment."""
+    stores = {"a": opened(where), "b": opened(where)}
+    together = threading.Barrier(2)
+
+    def write(score: str) -> None:
+        for card in map(str, range(20)):
+            intent = Intent(sink="k", card_id=card, score=score, feedback_id=f"{card}-{score}", content_hash="h")
+            together.wait(60)
+            assert stores[score].intend(intent) is None
+            together.wait(60)
+            stores[score].keep_receipts([Receipt(**vars(intent), state="written", reason=None)])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, stores))
+    assert not list(stores["a"].outbox())
+    for card in map(str, range(20)):
+        for score in stores:
+            intent = Intent(sink="k", card_id=card, score=score, feedback_id=f"{card}-{score}", content_hash="h")
+            assert stores["b"].intend(intent) is not None

@@ -144,3 +144,24 @@ def test_a_turn_that_could_not_be_kept_is_handed_to_nobody() -> None:
         heard.extend(case.slot for case, _ in going)
     assert heard == gate.kept
     assert gate.said
+
+
+def test_its_reader_is_told_while_nothing_is_heard() -> None:
+    """In the reader's thread, before the answer that is waited for: this one comes only after that."""
+    told: list[int] = []
+    silent = threading.Event()
+
+    @asynccontextmanager
+    async def session() -> AsyncIterator[Ask]:
+        async def ask(_: Case) -> Reply:
+            await asyncio.to_thread(silent.wait, 60)
+            return Reply("{}", "judge")
+
+        yield ask
+
+    def idle() -> None:
+        told.append(threading.get_ident())
+        silent.set()
+
+    assert len(list(hear([sample_case()], lambda _, __: None, session, 4, idle=idle))) == 1
+    assert {*told} == {threading.get_ident()}

@@ -177,6 +177,20 @@ def test_nothing_of_the_environment_is_sent(stand: StandIn, monkeypatch: pytest.
     assert third["authorization"] == "Bearer no-key"
 
 
+def test_all_questions_of_a_judge_look_alike(stand: StandIn) -> None:
+    """The first is built by the SDK, the others after it; no two are told to be one."""
+
+    async def three(client: OpenAIClient) -> None:
+        for _ in range(3):
+            await client.ask(question())
+
+    with_client(three, stand.v1, "gpt-5.2")
+    heads = [dict(kept["headers"]) for kept in stand.kept()]
+    keys = [key for head in heads if (key := head.pop("idempotency-key", None)) is not None]
+    assert heads == heads[:1] * 3
+    assert len({*keys}) in (0, 3)
+
+
 def test_the_environments_own_address(stand: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a base_url the SDK's variables count, all of them; without any there must be a key."""
     monkeypatch.setenv("OPENAI_BASE_URL", stand.v1)
