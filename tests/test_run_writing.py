@@ -147,10 +147,10 @@ def test_cards_that_come_quickly_are_written_many_at_once(store: Store, monkeypa
     writing = Writing([Door("up", sink)], store, None, "llm", rests=True)
     for n in range(10 * BATCH):
         writing.take(numbered(n))
-    assert sink.sizes == [BATCH, 8 * BATCH]
+    assert sink.sizes == [BATCH, *[2 * BATCH] * 4]
     writing.rest()
     writing.rest()
-    assert sink.sizes == [BATCH, 8 * BATCH, BATCH]
+    assert sink.sizes == [BATCH, *[2 * BATCH] * 4, BATCH]
 
 
 def test_where_nobody_says_that_no_more_come_only_a_few_wait(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

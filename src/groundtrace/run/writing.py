@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 BATCH = 16
 """Cards written at once: few enough that a run cut short loses little, enough that files are not opened for each."""
 
-_MOST, _SOON = 128, 0.25
+_MOST, _SOON = 2 * BATCH, 0.25
 """Cards written at once where they come quickly, and the seconds after a batch within which more than `BATCH` wait: one
-lock, look-up and word to the disk is then shared by many. Only where somebody says when no more come (`rest`)."""
+lock, look-up and word to the disk is then shared by many. Only where somebody says when no more come (`rest`); and no
+more of them, for a judge's places stand idle while many are written."""
 
 _LEFT_OUT = "partial and not sent"
 """What the report calls a card that has nothing to send."""

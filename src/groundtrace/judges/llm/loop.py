@@ -4,10 +4,10 @@ A worker a place pulls a case, asks, puts the reply to the gate and, where that 
 in the same place. Pulling and the gate run in the loop's thread, one at a time. At most twice as many heard cases as
 places wait to be taken, so a slow reader slows the judge instead of filling the memory.
 
-What came in one turn of the loop goes through the gate together, is kept together and goes to the reader together,
-and only then are the next cases pulled: many times the same step costs less than as many times all steps. The reader
-has its turn meanwhile: one interpreter can't run both, and where both want it they cost each other a tenth of all they
-do. A reader that is slow, for a platform it writes to, is not waited for.
+What came in one turn of the loop goes through the gate together, is kept together and goes to the reader together:
+many times the same step costs less than as many times all steps. Once the places that came free are asked again the
+reader has its turn: one interpreter can't run both, and where both want it they cost each other a tenth of all they do.
+A reader that is slow, for a platform it writes to, is not waited for.
 """
 
 from __future__ import annotations
@@ -212,14 +212,18 @@ class _Hearing:
         return None
 
     def _hand_over(self, ready: list[Heard]) -> None:
-        """Give the reader what was heard, and its turn."""
+        """Give the reader what was heard, and its turn once the places that came free are asked again.
+
+        They are two steps of the loop away: in the first they pull and ask, in the second their requests are written.
+        """
         if not ready:
             return
         idle = self._waiting.is_set()
         self._waiting.clear()
         self._done.put(ready)
         if idle:
-            self._waiting.wait(_TURN)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._waiting.wait, _TURN)
 
 
 async def _together(workers: Iterable[asyncio.Task[None]]) -> None:
