@@ -988,26 +988,16 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-_WALKED: set[type[Value]] = {
-    Passage,
-    Citation,
-    Claim,
-    Turn,
-    Gap,
-    Origin,
-    Record,
-    Evidence,
-    Score,
-    Attempt,
-    Finding,
-    Review,
-    Scorecard,
-}
-_FIGURES = {
+_FIGURES: dict[type, tuple[str, ...]] = {
     kind: tuple(name for name, of in kind.__pydantic_fields__.items() if of.annotation in (float, float | None))
-    for kind in _WALKED
+    for kind in cast(
+        "tuple[type[Value], ...]",
+        (Passage, Citation, Claim, Turn, Gap, Origin, Record, Evidence, Score, Attempt, Finding, Review, Scorecard),
+    )
 }
-"""The fields that hold a number with a point."""
+"""The values that are known by their fields alone, and which of these hold a number with a point."""
+
+_FLOATS = (float, type(None))
 
 OURS_ALONE = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 """Of orjson: what else may be in a value is asked of `parts`, and then of pydantic."""
@@ -1023,13 +1013,11 @@ def parts(value: object) -> Mapping[str, Any]:
         return _parts_of(cast("Ref", value))
     if kind in (Usage, Signal):
         return {name: getattr(value, name) for name in kind.__slots__}
-    held = value.__dict__ if kind in _WALKED else None
-    if held is None or any(type(held.get(name)) not in _FLOATS for name in _FIGURES[cast("type[Value]", kind)]):
+    figures = _FIGURES.get(kind)
+    if figures is None or any(type(value.__dict__.get(name)) not in _FLOATS for name in figures):
         raise TypeError(f"{kind.__name__} has parts of its own")
+    held = value.__dict__
     return held if kind is not Scorecard else {name: one for name, one in held.items() if name != _HASHED}
-
-
-_FLOATS = (float, type(None))
 
 
 def _parts_of(ref: Ref) -> Mapping[str, Any]:
