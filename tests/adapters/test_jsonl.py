@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import Field
 
 from groundtrace.adapters.jsonl import JsonlSink, JsonlSource
 from groundtrace.adapters.otel import OtelSource
@@ -431,3 +432,21 @@ def test_a_disk_that_takes_nothing_is_a_receipt(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").symlink_to("/dev/full")
     (first, *_) = JsonlSink(str(tmp_path / "x.jsonl")).write([sample_card()])
     assert (first.state, first.reason) == ("failed", "No space left on device")
+
+
+class Reserved(Scorecard):
+    """A plugin's card, which keeps something to itself."""
+
+    secret: str = Field(default="not told", exclude=True)
+
+
+@pytest.mark.parametrize("confidence", [1, 1.0])
+@pytest.mark.parametrize("kind", [Scorecard, Reserved])
+def test_a_plugins_card_is_written_as_any_other(kind: type[Scorecard], confidence: float, tmp_path: Path) -> None:
+    """Of whatever class it is, and with a whole number where one with a point belongs."""
+    card = kind(**vars(sample_card())).model_copy(update={"confidence": confidence})
+    receipts = list(JsonlSink(str(tmp_path / "cards.jsonl")).write([card]))
+    assert {receipt.state for receipt in receipts} == {"written"}
+    written = (tmp_path / "cards.jsonl").read_text(encoding="utf-8")
+    assert "not told" not in written
+    assert '"confidence":1.0' in written

@@ -279,7 +279,11 @@ def line(card: Scorecard, content_hash: str) -> dict[str, Any]:
     Of a card that waits for a person only what says which card waits and why: no score leaves in another guise.
     """
     held = card.status == "pending_review"
-    said = {name: told for name, told in parts(card).items() if name in _HELD or not (held or name in _APART)}
+    try:
+        fields = parts(card)
+    except TypeError:  # a plugin's own kind of card, or a whole number in it where one with a point belongs
+        fields = card.model_dump(mode="json")
+    said = {name: told for name, told in fields.items() if name in _HELD or not (held or name in _APART)}
     said |= {"scores": [], "findings": []} if held else {}
     placed: dict[str, Any] = {"id": card.id, "record_id": card.record_id, "content_hash": content_hash}
     placed |= {"platform": card.ref.platform, "project": card.ref.project}
