@@ -1011,12 +1011,15 @@ def parts(value: object) -> Mapping[str, Any]:
     kind = type(value)
     if kind is Ref:  # there are several in every record: named one by one, its fields are read in half the time
         return _parts_of(cast("Ref", value))
-    if kind in (Usage, Signal):
-        return {name: getattr(value, name) for name in kind.__slots__}
     figures = _FIGURES.get(kind)
-    if figures is None or any(type(value.__dict__.get(name)) not in _FLOATS for name in figures):
+    if figures is None:
+        if kind in (Usage, Signal):
+            return {name: getattr(value, name) for name in kind.__slots__}
         raise TypeError(f"{kind.__name__} has parts of its own")
     held = value.__dict__
+    for name in figures:
+        if type(held.get(name)) not in _FLOATS:
+            raise TypeError(f"{kind.__name__} has a {name} of its own")
     return held if kind is not Scorecard else {name: one for name, one in held.items() if name != _HASHED}
 
 

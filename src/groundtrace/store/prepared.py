@@ -42,8 +42,7 @@ class Prepared:
     def run(self, connection: Connection, row: Mapping[str, Any]) -> int:
         """Run it with one row; how many rows of the table it met."""
         spelled = self._of(connection.dialect)
-        cursor = connection.connection.cursor()
-        cursor.execute(spelled.text, spelled.bound(row))
+        cursor = _driver(connection).execute(spelled.text, spelled.bound(row))
         met = int(cursor.rowcount)
         cursor.close()
         return met
@@ -52,15 +51,14 @@ class Prepared:
         """Run it once for each row."""
         if rows:
             spelled = self._of(connection.dialect)
-            cursor = connection.connection.cursor()
+            cursor = _driver(connection).cursor()
             cursor.executemany(spelled.text, [spelled.bound(row) for row in rows])
             cursor.close()
 
     def every(self, connection: Connection, row: Mapping[str, Any]) -> list[Any]:
         """All rows found, their columns by name."""
         spelled = self._of(connection.dialect)
-        cursor = connection.connection.cursor()
-        cursor.execute(spelled.text, spelled.bound(row))
+        cursor = _driver(connection).execute(spelled.text, spelled.bound(row))
         told = [spelled.made(found, cursor.description) for found in cursor.fetchall()]
         cursor.close()
         return told
@@ -68,8 +66,7 @@ class Prepared:
     def first(self, connection: Connection, row: Mapping[str, Any]) -> Any:
         """The first row found, its columns by name; None where there is none."""
         spelled = self._of(connection.dialect)
-        cursor = connection.connection.cursor()
-        cursor.execute(spelled.text, spelled.bound(row))
+        cursor = _driver(connection).execute(spelled.text, spelled.bound(row))
         found = cursor.fetchone()
         told = None if found is None else spelled.made(found, cursor.description)
         cursor.close()
@@ -80,6 +77,11 @@ class Prepared:
         if spelled is None:
             spelled = self._spelled[dialect.name] = _Spelled(self._statement, dialect, self._columns)
         return spelled
+
+
+def _driver(connection: Connection) -> Any:
+    """The driver's own connection, sqlite3's or psycopg's: both have `execute`, which gives a cursor."""
+    return connection.connection.dbapi_connection
 
 
 @functools.cache

@@ -24,8 +24,8 @@ from groundtrace.judges.llm.anthropic_batch import AnthropicDesk
 from groundtrace.judges.llm.batch import BatchJudge, in_words
 from groundtrace.judges.llm.batch_desk import Progress
 from groundtrace.judges.llm.client import Question, Trouble
-from groundtrace.judges.llm.openai_api import http_of
 from groundtrace.judges.llm.openai_batch import OpenAIDesk
+from groundtrace.judges.llm.providers import http_of
 from groundtrace.model import Case, Reply, Usage
 from groundtrace.testing import JudgeContract, sample_case
 from standins.llm import Asked, StandIn, hired

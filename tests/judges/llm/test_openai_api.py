@@ -139,13 +139,13 @@ def test_the_prefix_is_the_same_bytes(stand: StandIn, api: Api) -> None:
     asked = [f"{question().body}\nOne.", f"{question().body}\nTwo é\ud800."]
 
     async def use(client: OpenAIClient) -> list[Answer]:
-        post = client._sdk.post  # the one place where the bytes are seen
+        put = client._sdk.ask  # the one place where the bytes are seen
 
-        async def noted(path: str, **given: Any) -> Any:
-            bodies.append(given.get("content") or given["body"])  # the SDK's word until 2.x
-            return await post(path, **given)
+        async def noted(url: str, words: bytes, key: str) -> Any:
+            bodies.append(words)
+            return await put(url, words, key)
 
-        client._sdk.post = noted  # type: ignore[method-assign, assignment]
+        client._sdk.ask = noted  # type: ignore[method-assign]
         return [await client.ask(question(body)) for body in asked]
 
     first, second = with_client(use, stand.v1, "gpt-5.2", api=api)

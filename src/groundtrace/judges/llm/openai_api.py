@@ -7,9 +7,6 @@ is taken from it as bytes, since its typed models cost as much again as the whol
 from __future__ import annotations
 
 import asyncio
-import functools
-import importlib
-import inspect
 import itertools
 import os
 import secrets
@@ -25,7 +22,7 @@ from groundtrace.judges.llm.providers import key_of
 from groundtrace.judges.llm.schema import Kept
 
 if TYPE_CHECKING:
-    import openai
+    from groundtrace.judges.llm.openai_sdk import Plain
 
 _PLACEHOLDER = "no-key"
 """Sent to servers that want none: the SDK wants one."""
@@ -65,12 +62,7 @@ class OpenAIClient:
         self._frames = Kept(self._frame)
         self._sdk = sdk_of(key or _PLACEHOLDER, base_url, timeout, concurrency)
         self._url = _address(self._sdk, "/responses" if self._responses else "/chat/completions")
-        self._content = "content" if "content" in inspect.signature(self._sdk.post).parameters else "body"  # in 2.0
         self._named, self._count = secrets.token_hex(8), itertools.count(1)
-        http = http_of(type(self._sdk._client))  # noqa: SLF001 - the kind of reply it gives
-        self._raw, wait = http.Response, http.Timeout(timeout)
-        # What is given is not made anew by the SDK for each request.
-        self._options = {"headers": {}, "params": {}, "max_retries": 0, "timeout": wait, "follow_redirects": False}
 
     async def ask(self, question: Question) -> Answer:
         """Put one question; raises Trouble."""
@@ -92,11 +84,10 @@ class OpenAIClient:
 
     async def _asked(self, question: Question) -> Answer:
         key = f"{self._named}-{next(self._count)}"  # else the SDK draws a random one for each
-        sent: dict[str, Any] = {self._content: shapes.dumped(self._body(question))}
-        sent["options"] = {**self._options, "idempotency_key": key}
+        words = shapes.dumped(self._body(question))
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._sdk.post(self._url, cast_to=self._raw, **sent)
+                response = await self._sdk.ask(self._url, words, key)
         except Exception as error:  # noqa: BLE001 - an SDK and its transport raise what they like; all of it is Trouble
             return self._stopped(error)
         reply = shapes.loaded(response.content)
@@ -139,123 +130,19 @@ class OpenAIClient:
 # --- the SDK ----------------------------------------------------------------------------------------------------------
 
 
-def sdk_of(key: str, base_url: str | None, timeout: float, concurrency: int) -> openai.AsyncOpenAI:
+def sdk_of(key: str, base_url: str | None, timeout: float, concurrency: int) -> Plain:
     """The SDK on aiohttp, without its headers on this machine."""
     try:
-        import openai
+        import openai  # noqa: F401 - the next one needs it
     except ImportError:
         hint = "pip install 'groundtrace[openai]'"
         raise PlanError("judge", "openai", "needs a package that is not installed", hint=hint) from None
+    from groundtrace.judges.llm.openai_sdk import made
 
-    class Plain(openai.AsyncOpenAI):
-        """The SDK with the same headers for every request: to another's address none of the environment's."""
-
-        said: dict[str, Any] | None = None
-        first: Any = None
-        """The first request whose words were given as bytes: the next ones are like it, but for their words and key."""
-
-        @property
-        def default_headers(self) -> dict[str, Any]:
-            return super().default_headers if self.said is None else self.said
-
-        def platform_headers(self) -> dict[str, str]:
-            return {}
-
-        def _build_request(self, options: Any, **given: Any) -> Any:
-            words, key, first = _words(options), options.idempotency_key, self.first
-            if not isinstance(words, bytes) or not key or (first is not None and first.url != options.url):
-                return super()._build_request(options, **given)
-            if first is None:
-                made = super()._build_request(options, **given)
-                self.first = _First(options.url, made)
-                return made
-            return first.like(key, words)
-
-    http = _transport(openai, timeout, concurrency)
-    sdk = Plain(api_key=key, base_url=base_url, max_retries=0, timeout=timeout, http_client=http)
-    sdk._platform = "Unknown"  # noqa: SLF001 - else the first call starts a thread to find it out for a header
-    headers = {name: value for name, value in sdk.default_headers.items() if isinstance(value, str)}
-    if base_url is not None:
-        headers = {name: headers[name] for name in ("Accept", "Content-Type", "User-Agent")} | sdk.auth_headers
-    sdk.said = {**headers, "Accept-Encoding": "gzip, deflate"}
-    return sdk
+    return made(key, base_url, timeout, concurrency)
 
 
-class _First:
-    """A request the SDK built, and others like it: their headers are put together once, which costs as much as asking.
-
-    An SDK that builds its requests elsewhere builds each of them in full.
-    """
-
-    def __init__(self, url: str, made: Any) -> None:
-        self.url, self._made = url, made
-        names = [name.lower() for name, _ in made.headers.raw]
-        self._keyed = _KEY in names  # not in all of its releases
-        self._headers = [
-            header
-            for name, header in zip(names, made.headers.raw, strict=True)
-            if name not in (_KEY, b"content-length")
-        ]
-
-    def like(self, key: str, words: bytes) -> Any:
-        """The same with other words, and another key where it has one."""
-        made, headers = self._made, self._headers
-        if self._keyed:
-            headers = [*headers, (_KEY, key.encode())]
-        return type(made)(made.method, made.url, headers=headers, content=words, extensions=made.extensions)
-
-
-_KEY = b"idempotency-key"
-
-
-def _words(options: Any) -> Any:
-    """What a request says, wherever this SDK keeps it."""
-    given = getattr(options, "content", None)
-    return options.json_data if given is None else given
-
-
-def _transport(openai: Any, timeout: float, concurrency: int) -> Any:
-    """The SDK's own client on aiohttp, whose requests are made without merging what is never set."""
-    http = http_of(openai.DefaultAioHttpClient)
-    read = functools.lru_cache(maxsize=8)(http.URL)
-
-    class Direct(openai.DefaultAioHttpClient):  # type: ignore[misc]
-        """Follows no redirect: what is judged goes to the address that was named."""
-
-        def build_request(self, method: str, url: str, **given: Any) -> Any:
-            if any(given.get(name) for name in ("params", "files", "data", "json", "cookies")):
-                return super().build_request(method, url, **given)
-            wait = given.get("timeout")
-            ends = {"timeout": (wait if isinstance(wait, http.Timeout) else http.Timeout(wait)).as_dict()}
-            given = {"headers": given["headers"], "content": given.get("content")}
-            return http.Request(method, read(url), **given, extensions=ends)
-
-        async def send(self, request: Any, *, stream: bool = False, **given: Any) -> Any:
-            """One request and its whole answer: without a login on the way there are no steps in between."""
-            if stream or given.get("auth") or request.url.userinfo:
-                return await super().send(request, stream=stream, **given)
-            response = await self._transport_for_url(request.url).handle_async_request(request)
-            response.request = request
-            try:
-                whole = b"".join([some async for some in response.stream])
-            except BaseException:
-                await response.stream.aclose()
-                raise
-            response.stream = http.ByteStream(whole)
-            response.read()  # unpacks it
-            return response
-
-    limits = http.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
-    return Direct(limits=limits, follow_redirects=False, timeout=timeout)
-
-
-def http_of(client: type) -> Any:
-    """The package an SDK's client stands on: httpx, or httpx2 since OpenAI's 3."""
-    name = next(kind.__module__.partition(".")[0] for kind in client.__mro__ if kind.__name__ == "AsyncClient")
-    return importlib.import_module(name)
-
-
-def _address(sdk: openai.AsyncOpenAI, path: str) -> str:
+def _address(sdk: Plain, path: str) -> str:
     """The whole address of a call; what stands behind a question mark in the base stays behind it."""
     base, mark, rest = str(sdk.base_url).partition("?")
     return f"{base.rstrip('/')}{path}{mark}{rest.rstrip('/')}"

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from groundtrace.errors import PlanError
 
@@ -95,3 +95,9 @@ def _pydantic_ai(settings: Settings) -> Client:
         timeout=settings.timeout,
         concurrency=settings.concurrency,
     )
+
+
+def http_of(client: type) -> Any:
+    """The package an SDK's client stands on: httpx, or httpx2 since OpenAI's 3."""
+    name = next(kind.__module__.partition(".")[0] for kind in client.__mro__ if kind.__name__ == "AsyncClient")
+    return importlib.import_module(name)

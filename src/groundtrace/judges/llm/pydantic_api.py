@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from groundtrace.errors import PlanError
 from groundtrace.judges.llm import refusals
 from groundtrace.judges.llm.client import Answer, Question, Stop, Trouble
-from groundtrace.judges.llm.openai_api import http_of, sdk_of
-from groundtrace.judges.llm.providers import KEYS, key_of
+from groundtrace.judges.llm.openai_api import sdk_of
+from groundtrace.judges.llm.providers import KEYS, http_of, key_of
 from groundtrace.judges.llm.schema import Kept, label, strict
 from groundtrace.model import Usage
 
