@@ -515,7 +515,7 @@ class Case:
         """
         parts: list[str] = []
         for name, value in self.body.items():
-            listed = isinstance(value, (list, tuple)) and all(isinstance(v, Mapping) and "text" in v for v in value)
+            listed = isinstance(value, (list, tuple)) and all(map(_is_passage, value))
             items = list(value) if listed else [value]
             parts += [_fenced(nonce, name, _shown(item)) for item in items] or [_fenced(nonce, name, "(none)")]
         if self.remark:
@@ -533,9 +533,14 @@ _REFUSED = "Your reply to this case was not accepted. What was wrong with it, li
 _ONCE_MORE = "Answer the case again from the start. Reply with the corrected JSON object and nothing else."
 
 
+def _is_passage(value: Any) -> bool:
+    """Whether a part is text with facts about it."""
+    return isinstance(value, (dict, Mapping)) and "text" in value
+
+
 def _shown(value: Any) -> str:
     """A part as text; what is known of a passage stands in a line of its own above it."""
-    if isinstance(value, Mapping) and "text" in value:
+    if _is_passage(value):
         facts = {key: known for key, known in value.items() if key != "text" and known is not None}
         return f"{_as_read(facts)}\n{value['text']}"
     return value if isinstance(value, str) else _as_read(value)

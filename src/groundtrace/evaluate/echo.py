@@ -27,7 +27,9 @@ _TRIES = 64
 _TELLING = 40
 """Letters and digits from which on equal ones are no accident."""
 
-_NO_TEXT = (int, float, NoneType, bytes, bytearray)
+_NO_TEXT = frozenset({int, float, bool, NoneType, bytes, bytearray, Decimal})
+"""Kinds in which nothing can stand."""
+_LEAVES = _NO_TEXT | {str}
 
 _ESCAPED = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
 _HEX = re.compile(r"u([0-9a-fA-F]{4})")
@@ -80,6 +82,8 @@ def _holds(told: Mapping[str, Any], due: set[str]) -> bool:
     waiting: list[Any] = [*told.values()]
     while waiting:
         value = waiting.pop()
+        if type(value) in _LEAVES:
+            continue
         if isinstance(value, dict):
             if due <= value.keys():
                 return True
@@ -103,13 +107,9 @@ def _texts(body: object) -> Iterator[str]:
         held = waiting.pop()
         if isinstance(held, str):
             yield held
-        elif isinstance(held, dict):
-            waiting += held.values()
-        elif isinstance(held, (list, tuple)):
-            waiting += held
-        elif isinstance(held, _NO_TEXT):  # what is no such thing is asked last: it costs several times as much
+        elif type(held) in _NO_TEXT:
             continue
-        elif isinstance(held, Mapping):
+        elif isinstance(held, (dict, Mapping)):
             waiting += held.values()
         elif isinstance(held, Sequence):
             waiting += held

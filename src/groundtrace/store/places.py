@@ -25,20 +25,28 @@ if TYPE_CHECKING:
     from groundtrace.model import Intent
     from groundtrace.store.rows import Scores
 
-_IDS = tuple(f"id_{n}" for n in range(100))
-"""Cards asked about in one statement; where fewer are, the last is asked about again."""
+_SIZES = (1, 16, 32, 100)
+"""How many cards are asked about in one statement; where there are fewer, the last is asked about again."""
 
-_SOME: list[BindParameter[str]] = [bindparam(name) for name in _IDS]
-_NOTED = Prepared(
-    select(outbox.c.seq, outbox.c.card_id, outbox.c.content_hash, outbox.c.scores)
-    .where(outbox.c.sink == bindparam("sink"), outbox.c.card_id.in_(_SOME))
-    .order_by(outbox.c.seq)
-)
-_STANDING = Prepared(
-    select(standing.c.card_id, standing.c.content_hash, standing.c.scores)
-    .where(standing.c.sink == bindparam("sink"), standing.c.card_id.in_(_SOME))
-    .order_by(standing.c.card_id)
-)
+
+def _questions(size: int) -> tuple[tuple[str, ...], Prepared, Prepared]:
+    """The parameters for so many ids, and the statements: what is noted of them, and what stands."""
+    ids = tuple(f"id_{n}" for n in range(size))
+    some: list[BindParameter[str]] = [bindparam(name) for name in ids]
+    noted = (
+        select(outbox.c.seq, outbox.c.card_id, outbox.c.content_hash, outbox.c.scores)
+        .where(outbox.c.sink == bindparam("sink"), outbox.c.card_id.in_(some))
+        .order_by(outbox.c.seq)
+    )
+    stands = (
+        select(standing.c.card_id, standing.c.content_hash, standing.c.scores)
+        .where(standing.c.sink == bindparam("sink"), standing.c.card_id.in_(some))
+        .order_by(standing.c.card_id)
+    )
+    return ids, Prepared(noted), Prepared(stands)
+
+
+_ASKED = {size: _questions(size) for size in _SIZES}
 
 _CHANGE = Prepared(update(outbox).where(outbox.c.seq == bindparam("at")).values(scores=bindparam("now")))
 _DROP = Prepared(delete(outbox).where(outbox.c.seq == bindparam("at")))
@@ -88,13 +96,14 @@ class Places:
             _hold(connection, [(sink, ident) for sink, cards in by_sink.items() for ident in cards])
         for sink, cards in by_sink.items():
             ids = list(cards)
-            for at in range(0, len(ids), len(_IDS)):
-                some = ids[at : at + len(_IDS)]
-                asked = {"sink": sink, **dict(zip_longest(_IDS, some, fillvalue=some[-1]))}
-                for row in _NOTED.every(connection, asked):
+            for at in range(0, len(ids), _SIZES[-1]):
+                some = ids[at : at + _SIZES[-1]]
+                names, noted, stands = _ASKED[next(size for size in _SIZES if size >= len(some))]
+                asked = {"sink": sink, **dict(zip_longest(names, some, fillvalue=some[-1]))}
+                for row in noted.every(connection, asked):
                     waits = _Noted(row.content_hash, rows.scores_of(row.scores), row.seq, changed=False)
                     found._noted.setdefault((sink, row.card_id), []).append(waits)
-                for row in _STANDING.every(connection, asked):
+                for row in stands.every(connection, asked):
                     found._standing.setdefault((sink, row.card_id), {})[row.content_hash] = rows.scores_of(row.scores)
         return found
 
