@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import inspect
 import os
 import platform
 import threading
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
@@ -189,6 +191,24 @@ def test_all_questions_of_a_judge_look_alike(stand: StandIn) -> None:
     keys = [key for head in heads if (key := head.pop("idempotency-key", None)) is not None]
     assert heads == heads[:1] * 3
     assert len({*keys}) in (0, 3)
+
+
+def test_who_else_asks_by_the_same_sdk_is_no_example(stand: StandIn) -> None:
+    """What another request is told, before or after, is its own: questions are like the first question alone."""
+
+    async def mixed(client: OpenAIClient) -> None:
+        sdk: Any = client._sdk
+        words = "content" if "content" in inspect.signature(sdk.post).parameters else "body"  # until 2.x
+        told: dict[str, Any] = {words: b'{"model": "gpt-5.2", "messages": []}', "cast_to": object}
+        for name in ("before", "after"):
+            await sdk.post(client._url, options={"headers": {"X-Other": name}, "idempotency_key": name}, **told)
+            await client.ask(question())
+        await client.ask(question())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of bytes as `body`
+        with_client(mixed, stand.v1, "gpt-5.2")
+    assert [kept["headers"].get("x-other") for kept in stand.kept()] == ["before", None, "after", None, None]
 
 
 def test_the_environments_own_address(stand: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,10 +26,12 @@ class Plain(openai.AsyncOpenAI):
     """The SDK with the same headers for every request: to another's address none of the environment's."""
 
     said: dict[str, Any] | None = None
+    begun = ""
+    """The key of the first question: by it its request is known among others."""
     given: Any = None
-    """What was told of the first request whose words were bytes, as the SDK keeps it."""
+    """What was told of that request, as the SDK keeps it."""
     first: _First | None = None
-    """That request, as the SDK built it."""
+    """The request itself, as the SDK built it."""
 
     @property
     def default_headers(self) -> dict[str, Any]:
@@ -45,25 +47,25 @@ class Plain(openai.AsyncOpenAI):
         if self.given is not None and self.given.url == url:
             given = self.given.model_copy(update={_place(self.given): words, "idempotency_key": key})
             return await self.request(_http.Response, given)
+        self.begun = self.begun or key
         once = {"timeout": None, "max_retries": 0, "follow_redirects": False, "idempotency_key": key}
         told: dict[str, Any] = {"options": once, _CONTENT: words}
         return await self.post(url, cast_to=_http.Response, **told)
 
     async def request(self, cast_to: Any, options: Any, **more: Any) -> Any:
         """As of the SDK, which is told it by all that asks."""
-        if self.given is None and isinstance(getattr(options, _place(options)), bytes):
+        if self.given is None and self.begun and options.idempotency_key == self.begun:
             self.given = options
         return await super().request(cast_to, options, **more)
 
     def _build_request(self, options: Any, **more: Any) -> Any:
-        words, key = getattr(options, _place(options)), options.idempotency_key
-        if not isinstance(words, bytes) or not key or (self.first is not None and self.first.url != options.url):
+        words, key, given = getattr(options, _place(options)), options.idempotency_key, self.given
+        alike = given is not None and (options.url, options.headers) == (given.url, given.headers)
+        if not alike or not isinstance(words, bytes) or not key:
             return super()._build_request(options, **more)
-        if self.first is not None:
-            return self.first.like(key, words)
-        built = super()._build_request(options, **more)
-        self.first = _First(options.url, built)
-        return built
+        if self.first is None:
+            self.first = _First(super()._build_request(options, **more))
+        return self.first.like(key, words)
 
 
 def _place(options: Any) -> str:
@@ -77,8 +79,8 @@ class _First:
     An SDK that builds its requests elsewhere builds each of them in full.
     """
 
-    def __init__(self, url: str, built: Any) -> None:
-        self.url, self._built = url, built
+    def __init__(self, built: Any) -> None:
+        self._built = built
         self._keyed = _KEY in built.headers  # not in all of its releases
         self._encoding = built.headers.encoding
 
