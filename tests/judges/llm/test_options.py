@@ -14,6 +14,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from groundtrace import record
 from groundtrace.errors import PlanError
 from groundtrace.evaluate import evaluate
+from groundtrace.judges.llm.prices import price_of
+from groundtrace.judges.llm.settings import Settings
 from groundtrace.model import JUDGE_MARK, Record, Ref, Scorecard, Span, Trace
 from groundtrace.plan import Plan
 from groundtrace.plugins import judge, load
@@ -192,3 +194,22 @@ def test_a_run_that_is_stopped_does_not_wait_for_its_batch(
     stand.script(batch={"polls": 0})
     report = run(plan)
     assert report.cards["rag_faithfulness"] == {"scored": 3}
+
+
+def test_a_server_the_environment_names_is_not_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shares no replies with OpenAI and has no prices of its; OpenAI's own address is OpenAI."""
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    own = Settings("openai", "gpt-5.2")
+    assert (own.id, price_of(own) is not None) == ("openai:gpt-5.2", True)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert own.id == Settings("openai", "gpt-5.2", base_url="http://127.0.0.1:9/v1").id != "openai:gpt-5.2"
+    assert price_of(own) is None
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://api.openai.com/v1/")
+    assert (own.id, price_of(own) is not None) == ("openai:gpt-5.2", True)
+
+
+@pytest.mark.parametrize("prices", [(-2.0, 8.0), (2.0, -8.0)])
+def test_a_price_below_nothing(prices: tuple[float, float]) -> None:
+    """It would let any sum be spent."""
+    with pytest.raises(PlanError, match="less than nothing"):
+        Settings("openai", "m", input_price=prices[0], output_price=prices[1])

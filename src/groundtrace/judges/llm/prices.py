@@ -22,7 +22,7 @@ def price_of(settings: Settings) -> Price | None:
     if settings.input_price is not None and settings.output_price is not None:
         asked, told = settings.input_price / 1e6, settings.output_price / 1e6
         return lambda usage: usage.input * asked + usage.output * told
-    if settings.base_url is not None:
+    if settings.server is not None:
         return None  # whoever serves there has prices of their own
     return _listed(settings.provider, settings.model)
 

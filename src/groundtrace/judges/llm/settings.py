@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -15,6 +16,8 @@ Structured = Literal["auto", "schema", "json", "plain"]
 
 _ASIDE = frozenset(("timeout", "deadline", "concurrency", "input_price", "output_price", "base_url"))
 """Settings that change how long a judge waits or what it costs, and no reply; a server is told by a hash."""
+
+_OPENAI = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,17 @@ class Settings:
             raise PlanError("judge", self.provider, "names no model", hint=f"write {self.provider}:MODEL")
         if (self.input_price is None) != (self.output_price is None):
             raise PlanError("input_price", self.input_price, "stands alone", hint="give output_price beside it")
+        for name, price in (("input_price", self.input_price), ("output_price", self.output_price)):
+            if price is not None and price < 0:
+                raise PlanError(name, price, "is less than nothing", hint="write US dollars a million tokens")
+
+    @property
+    def server(self) -> str | None:
+        """The address of another's server, also one that OpenAI's own variable names; None for the provider's own."""
+        told = self.base_url
+        if told is None and self.provider == "openai":
+            told = os.environ.get("OPENAI_BASE_URL", "").strip() or None
+        return None if told is None or (self.base_url is None and told.rstrip("/") == _OPENAI) else told
 
     @property
     def id(self) -> str:
@@ -58,8 +72,8 @@ class Settings:
             for name, value in asdict(self).items()
             if name not in _ASIDE and value != getattr(defaults, name)
         ]
-        if self.base_url:
-            told.append(f"at={hashlib.sha256(self.base_url.rstrip('/').encode()).hexdigest()[:8]}")
+        if self.server:
+            told.append(f"at={hashlib.sha256(self.server.rstrip('/').encode()).hexdigest()[:8]}")
         return ",".join((f"{self.provider}:{self.model}", *told))
 
     def __repr__(self) -> str:
