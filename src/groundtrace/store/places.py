@@ -6,6 +6,7 @@ one row costs a fifth of five.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _SIZES = (1, 16, 32, 100)
 """How many cards are asked about in one statement; where there are fewer, the last is asked about again."""
 
 
+@functools.cache
 def _questions(size: int) -> tuple[tuple[str, ...], Prepared, Prepared]:
     """The parameters for so many ids, and the statements: what is noted of them, and what stands."""
     ids = tuple(f"id_{n}" for n in range(size))
@@ -45,8 +47,6 @@ def _questions(size: int) -> tuple[tuple[str, ...], Prepared, Prepared]:
     )
     return ids, Prepared(noted), Prepared(stands)
 
-
-_ASKED = {size: _questions(size) for size in _SIZES}
 
 _CHANGE = Prepared(update(outbox).where(outbox.c.seq == bindparam("at")).values(scores=bindparam("now")))
 _DROP = Prepared(delete(outbox).where(outbox.c.seq == bindparam("at")))
@@ -98,7 +98,7 @@ class Places:
             ids = list(cards)
             for at in range(0, len(ids), _SIZES[-1]):
                 some = ids[at : at + _SIZES[-1]]
-                names, noted, stands = _ASKED[next(size for size in _SIZES if size >= len(some))]
+                names, noted, stands = _questions(next(size for size in _SIZES if size >= len(some)))
                 asked = {"sink": sink, **dict(zip_longest(names, some, fillvalue=some[-1]))}
                 for row in noted.every(connection, asked):
                     waits = _Noted(row.content_hash, rows.scores_of(row.scores), row.seq, changed=False)

@@ -58,10 +58,10 @@ class Settings:
     @property
     def server(self) -> str | None:
         """The address of another's server, also one that OpenAI's own variable names; None for the provider's own."""
-        told = self.base_url
-        if told is None and self.provider == "openai":
-            told = os.environ.get("OPENAI_BASE_URL", "").strip() or None
-        return None if told is None or (self.base_url is None and told.rstrip("/") == _OPENAI) else told
+        if self.base_url is not None or self.provider != "openai":
+            return self.base_url
+        told = os.environ.get("OPENAI_BASE_URL", "").strip().rstrip("/")
+        return told if told not in ("", _OPENAI) else None
 
     @property
     def id(self) -> str:
